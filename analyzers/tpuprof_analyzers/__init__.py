@@ -1,0 +1,1 @@
+"""Analyzers that come with tpuprof; they use the public plugin point only."""

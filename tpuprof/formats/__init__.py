@@ -1,0 +1,1 @@
+"""Bytes to events and back: discovery of runs, readers and writers."""
