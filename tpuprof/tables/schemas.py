@@ -1,0 +1,196 @@
+"""The schemas of all tables: what each column is called, its unit, and what it means.
+
+Documentation, validation, tooltips and JSON descriptions are all made from these objects.
+"""
+
+from __future__ import annotations
+
+from tpuprof.schema import Column, Schema
+
+COMPUTE_KINDS = (
+    "matmul",
+    "attention",
+    "custom_kernel",
+    "convolution",
+    "reduction",
+    "elementwise",
+    "gather_scatter",
+    "data_movement",
+    "other_compute",
+)
+PARTS = (*COMPUTE_KINDS, "collective_exposed", "host_transfer", "dma_wait", "barrier_wait", "idle")
+"""The parts of a step, in order of precedence. They are disjoint and sum to the step exactly."""
+
+IDLE_CAUSES = (
+    "compile",
+    "garbage_collection",
+    "checkpoint",
+    "host_sync",
+    "input",
+    "dispatch",
+    "host_python",
+    "dma_in_flight",
+    "intra_program",
+    "unexplained",
+)
+
+OP_KINDS = (*COMPUTE_KINDS, "collective", "host_transfer", "dma_wait", "container")
+KIND_SOURCES = ("hlo", "category", "name", "none")
+CLOCKS = ("device", "mapped", "host")
+
+_DEVICE = Column("device", "category", "The core, as `<host>/<TPU|GPU|CPU>:<n>`.")
+_STEP = Column("step", "int64", "The step's number.")
+
+EVENTS = Schema(
+    "events",
+    "Every event of every line, as recorded.",
+    (
+        Column("host", "category", "The host that recorded the event."),
+        Column("plane", "category", "The plane's name."),
+        Column("line", "category", "The line's name."),
+        Column("name", "category", "The event's short name."),
+        Column("start_ps", "int64", "Start, relative to the trace's origin.", "ps"),
+        Column("duration_ps", "int64", "Duration as recorded; null if it cannot be true.", "ps", nullable=True),
+    ),
+)
+
+OPS = Schema(
+    "ops",
+    "One row per occurrence of a leaf op on a core.",
+    (
+        _DEVICE,
+        Column("line", "category", "The line, stream or thread that ran the op."),
+        Column("op", "category", "The HLO instruction's name, or the kernel's where no instruction is known."),
+        Column("kind", "category", "What the op is: a compute kind, collective, host_transfer or dma_wait."),
+        Column("kind_source", "category", "What the kind was decided from: hlo, category, name or none."),
+        Column("detail", "category", "More on the kind, such as the other memory space of a copy.", nullable=True),
+        Column("category", "category", "The category that the trace states.", nullable=True),
+        Column("module", "category", "The program, as `name(program id)`.", nullable=True),
+        Column("scope", "category", "The name-scope path from the HLO metadata.", nullable=True),
+        Column("source", "category", "The source line, as `file:line`.", nullable=True),
+        Column("run", "int32", "Which execution of a program on this core, from 0 in order of time.", nullable=True),
+        Column("step", "int64", "The step in whose window the op starts.", nullable=True),
+        Column("start_ps", "int64", "Start, relative to the trace's origin.", "ps"),
+        Column("duration_ps", "int64", "Duration, clipped at the next sibling; null if bad.", "ps", nullable=True),
+        Column("self_ps", "int64", "Duration minus children on the same line; null if bad.", "ps", nullable=True),
+        Column("clock", "category", "device: the core's own timer; mapped: moved onto it; host: the host's clock."),
+    ),
+)
+
+MODULES = Schema(
+    "modules",
+    "One row per execution of a program on a core.",
+    (
+        _DEVICE,
+        Column("run", "int32", "Which execution on this core, from 0 in order of time."),
+        Column("module", "category", "The program, as `name(program id)`."),
+        Column("start_ps", "int64", "Start, relative to the trace's origin.", "ps"),
+        Column("duration_ps", "int64", "Duration.", "ps"),
+        Column("run_id", "int64", "The recorded run id (counts per device).", nullable=True),
+        Column("clock", "category", "device, mapped, host, or rebuilt from ops on the device clock (mapped)."),
+    ),
+)
+
+STEPS = Schema(
+    "steps",
+    "One row per step and core. A step is a half-open window from its start to the start of the next one.",
+    (
+        _DEVICE,
+        _STEP,
+        Column("start_ps", "int64", "Start, relative to the trace's origin.", "ps"),
+        Column("duration_ps", "int64", "Length of the window.", "ps"),
+        Column("complete", "bool", "False if cut by the edge of the capture or without device work."),
+        Column("closed", "bool", "False if nothing marks the end, so that it ends with its last op."),
+        Column("matched", "bool", "True if the step was found on all cores."),
+        Column("counted", "bool", "True if the step enters statistics."),
+    ),
+)
+
+PARTITION = Schema(
+    "partition",
+    "One row per step and core: the exact division of its window, in ps.",
+    (
+        _DEVICE,
+        _STEP,
+        Column("start_ps", "int64", "Start, relative to the trace's origin.", "ps"),
+        Column("duration_ps", "int64", "Length of the window: the sum of the parts.", "ps"),
+        *(Column(f"{part}_ps", "int64", f"Time that belongs to {part}.", "ps") for part in PARTS),
+        Column("hidden_collective_ps", "int64", "Collectives in flight under compute; not part of the sum.", "ps"),
+        Column("hidden_dma_ps", "int64", "Copies in flight under compute; not part of the sum.", "ps"),
+        *(
+            Column(f"idle_{cause}_ps", "int64", f"Idle time with the cause {cause}; null if unknown.", "ps", nullable=True)
+            for cause in IDLE_CAUSES
+        ),
+    ),
+)
+
+GAPS = Schema(
+    "gaps",
+    "One row per stretch of idle time on a core inside a step.",
+    (
+        _DEVICE,
+        _STEP,
+        Column("start_ps", "int64", "Start, relative to the trace's origin.", "ps"),
+        Column("duration_ps", "int64", "Length of the gap.", "ps"),
+        Column("before_op", "category", "The op that ended last before the gap.", nullable=True),
+        Column("after_op", "category", "The op that starts after the gap.", nullable=True),
+        Column("inside_run", "bool", "True if the gap lies inside the execution of a program."),
+    ),
+)
+
+COLLECTIVES = Schema(
+    "collectives",
+    "One row per occurrence of a collective on a core; asynchronous halves are joined.",
+    (
+        _DEVICE,
+        Column("op", "category", "The instruction: of an asynchronous one, the start half."),
+        Column("kind", "category", "all_gather, all_reduce, reduce_scatter, all_to_all, collective_permute, …"),
+        Column("form", "category", "sync, async (both halves), async_line, start_only or done_only."),
+        Column("module", "category", "The program, as `name(program id)`.", nullable=True),
+        Column("scope", "category", "The name-scope path from the HLO metadata.", nullable=True),
+        Column("source", "category", "The source line, as `file:line`.", nullable=True),
+        Column("step", "int64", "The step in whose window the collective starts.", nullable=True),
+        Column("start_ps", "int64", "When it begins: start of the op, or of the start half.", "ps"),
+        Column("window_ps", "int64", "From its begin to its end.", "ps", nullable=True),
+        Column("exposed_ps", "int64", "The window minus compute on this core.", "ps", nullable=True),
+        Column("hidden_ps", "int64", "The window's overlap with compute on this core.", "ps", nullable=True),
+        Column("participants", "int32", "Devices of a group, from the HLO; null if unknown.", nullable=True),
+        Column("bytes", "int64", "Full (gathered) size per group from the HLO; null if unknown.", "B", nullable=True),
+    ),
+)
+
+HOST_EVENTS = Schema(
+    "host_events",
+    "One row per event of the host planes (threads), instants left out.",
+    (
+        Column("host", "category", "The host."),
+        Column("thread", "category", "The line: a thread."),
+        Column("name", "category", "The event's name."),
+        Column("start_ps", "int64", "Start, relative to the trace's origin.", "ps"),
+        Column("duration_ps", "int64", "Duration; null if bad.", "ps", nullable=True),
+        Column("step", "int64", "The step number of a StepTraceAnnotation.", nullable=True),
+    ),
+)
+
+OP_STATS = Schema(
+    "op_stats",
+    "Ops aggregated over cores and occurrences, by one key.",
+    (
+        Column("name", "string", "The group: an op, kind, scope, source line or module."),
+        Column("kind", "string", "The kind; null for a group of several kinds.", nullable=True),
+        Column("kind_source", "string", "What the kind was decided from; null if mixed.", nullable=True),
+        Column("module", "string", "The program; null for a group over several.", nullable=True),
+        Column("scope", "string", "The name-scope path; null if unknown or mixed.", nullable=True),
+        Column("source", "string", "The source line; null if unknown or mixed.", nullable=True),
+        Column("occurrences", "int64", "Number of occurrences on all cores."),
+        Column("total_ps", "int64", "Sum of durations over all cores.", "ps"),
+        Column("self_ps", "int64", "Sum of self times over all cores.", "ps"),
+        Column("mean_ps", "float64", "Mean duration; null if every duration is bad.", "ps", nullable=True),
+        Column("self_fraction", "float64", "Share of the self time of all ops; null if that is 0.", nullable=True),
+    ),
+)
+
+TABLES = {
+    schema.name: schema
+    for schema in (EVENTS, OPS, MODULES, STEPS, PARTITION, GAPS, COLLECTIVES, HOST_EVENTS, OP_STATS)
+}
