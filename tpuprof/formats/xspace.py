@@ -61,17 +61,17 @@ class Events:
         i64, i32 = np.zeros(0, np.int64), np.zeros(0, np.int32)
         return Events(i32, i64, i64, None, np.zeros(1, np.int64), i32, np.zeros(0, np.uint8), i64)
 
-    def stat_owner(self, selected: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-        """The event that owns each of the selected stat rows."""
-        return np.searchsorted(self.stat_ptr, selected, side="right") - 1
-
     def find(self, key: int) -> tuple[npt.NDArray[np.intp], U8, I64]:
         """All occurrences of one stat: (event rows, kinds, bits); empty for ``key`` < 0."""
-        if key < 0:
+        if key < 0 or not len(self.stat_key):
             empty = np.zeros(0, np.intp)
             return empty, np.zeros(0, np.uint8), np.zeros(0, np.int64)
         rows = np.flatnonzero(self.stat_key == key)
-        return self.stat_owner(rows), self.stat_kind[rows], self.stat_bits[rows]
+        if len(rows) * 16 < len(self.stat_key):
+            owner = np.searchsorted(self.stat_ptr, rows, side="right") - 1
+        else:
+            owner = np.repeat(np.arange(len(self), dtype=np.intp), np.diff(self.stat_ptr))[rows]
+        return owner, self.stat_kind[rows], self.stat_bits[rows]
 
     def int_stat(self, key: int, missing: int = 0) -> tuple[I64, npt.NDArray[np.bool_]]:
         """An integer stat as (values, present), each of length n; unsigned values wrap modulo 2^64.

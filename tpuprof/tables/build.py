@@ -1,0 +1,257 @@
+"""From recordings to everything that the tables are made of, in one pass per core."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tpuprof.formats.recording import Recording
+from tpuprof.quality import Quality
+from tpuprof.tables.clock import origin_ns
+from tpuprof.tables.cpu import cpu_cores
+from tpuprof.tables.gpu import GPU_PLANE, gpu_cores
+from tpuprof.tables.host import step_annotations
+from tpuprof.tables.nesting import Nesting, nest
+from tpuprof.tables.partition import CorePartition, op_levels, partition
+from tpuprof.tables.programs import Programs
+from tpuprof.tables.rows import CoreRecord, OpInfo, Registry
+from tpuprof.tables.runs import Runs, find_runs
+from tpuprof.tables.steps import CoreSteps, Steps, find_steps
+from tpuprof.tables.tpu import TPU_PLANE, tpu_cores
+from tpuprof.tables.windows import Windows, find_windows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Core:
+    """One core with everything derived from its rows."""
+
+    record: CoreRecord
+    nesting: Nesting
+    levels: npt.NDArray[np.int8]
+    runs: Runs
+    windows: Windows
+    steps: CoreSteps
+    partition: CorePartition
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Built:
+    """All cores of a run, the ops' facts, the steps, and what was noticed on the way."""
+
+    origin_ns: int
+    cores: tuple[Core, ...]
+    infos: tuple[OpInfo, ...]
+    steps: Steps
+    empty_planes: tuple[str, ...]  # device planes without any op, as host/plane
+    quality: tuple[Quality, ...]
+
+
+def build(recordings: Sequence[Recording], programs: Programs, step_program: str | None = None) -> Built:
+    """Everything that the tables are made of.
+
+    Args:
+        recordings: one per host.
+        programs: the HLO of the run.
+        step_program: take the executions of this function as steps.
+
+    Raises:
+        UsageError: no execution has the name ``step_program``.
+    """
+    origin = origin_ns(recording.space for recording in recordings)
+    registry = Registry()
+    records: list[CoreRecord] = []
+    empty: list[str] = []
+    for recording in recordings:
+        found = tpu_cores(recording, programs, registry, origin) + gpu_cores(recording, programs, registry, origin)
+        # A process that drives accelerators also runs small programs on its CPU; those are the host's work.
+        records.extend(found or cpu_cores(recording, programs, registry, origin))
+        used = {core.device.plane for core in found}
+        empty.extend(
+            f"{recording.host}{plane.name}"
+            for plane in recording.space.planes
+            if (TPU_PLANE.match(plane.name) or GPU_PLANE.match(plane.name)) and plane.name not in used
+        )
+    infos = tuple(registry.infos)
+    containers = np.array([info.is_container for info in infos] or [False], np.bool_)
+    collective = np.array(
+        [info.cls.kind == "collective" and info.cls.phase != "start" for info in infos] or [False], np.bool_
+    )
+    records = [replace(r, collective_rows=np.flatnonzero(collective[r.ops.info])) for r in records]
+    nestings = [nest(r.ops, containers[r.ops.info], r.sequential) for r in records]
+    records = [
+        replace(r, ops=replace(r.ops, duration=np.where(r.ops.valid, n.duration, 0)))
+        for r, n in zip(records, nestings, strict=True)
+    ]
+    runs = [find_runs(r, n, infos) for r, n in zip(records, nestings, strict=True)]
+    annotations = {recording.host: marks for recording in recordings if (marks := step_annotations(recording, origin))}
+    steps = find_steps(records, runs, annotations, step_program)
+    cores: list[Core] = []
+    for record, nesting, run, step in zip(records, nestings, runs, steps.cores, strict=True):
+        levels = op_levels(record, infos)
+        windows = find_windows(record, record.ops.duration, infos)
+        parts = partition(record, record.ops.duration, levels, windows, run, step)
+        cores.append(Core(record, nesting, levels, run, windows, step, parts))
+    quality = [
+        *_device_quality(recordings, cores, empty),
+        *_row_quality(cores),
+        *_hlo_quality(recordings, cores, infos, programs),
+        *_expected_cores(cores, infos),
+        *programs.quality,
+        *(q for core in cores for q in core.runs.quality),
+        *steps.quality,
+    ]
+    return Built(origin, tuple(cores), infos, steps, tuple(empty), tuple(quality))
+
+
+def _device_quality(recordings: Sequence[Recording], cores: Sequence[Core], empty: Sequence[str]) -> list[Quality]:
+    result: list[Quality] = []
+    hosts = {core.record.device.host for core in cores}
+    bare = [recording for recording in recordings if recording.host not in hosts]
+    if bare:
+        texts = [text for recording in bare for text in recording.space.errors]
+        said = f" The collector said: {'; '.join(texts)[:500]}." if texts else ""
+        names = ", ".join(recording.host for recording in bare)
+        result.append(
+            Quality(
+                "device_plane_missing",
+                "error",
+                f"No device work was recorded on {len(bare)} host(s): {names}.{said} There is no device time to "
+                "divide. Capture a shorter window, in the process that owns the devices.",
+                len(bare),
+                {"hosts": [recording.host for recording in bare], "collector": texts},
+            )
+        )
+    if empty and cores:
+        result.append(
+            Quality(
+                "planes_without_ops",
+                "info",
+                f"{len(empty)} device plane(s) hold no op and are left out: {', '.join(empty[:8])}"
+                f"{' …' if len(empty) > 8 else ''}.",
+                len(empty),
+                {"planes": list(empty)},
+            )
+        )
+    return result
+
+
+def _row_quality(cores: Sequence[Core]) -> list[Quality]:
+    result: list[Quality] = []
+    bad = sum(int((~core.record.ops.valid).sum()) for core in cores)
+    if bad:
+        result.append(
+            Quality(
+                "bad_duration",
+                "warning",
+                f"{bad} event(s) have a negative or impossible duration. They are kept with a null duration and left "
+                "out of all sums.",
+                bad,
+                {"devices": sorted({c.record.device.id for c in cores if not bool(c.record.ops.valid.all())})},
+            )
+        )
+    over = sum(core.nesting.overruns for core in cores)
+    if over:
+        excess = sum(core.nesting.excess_ps for core in cores)
+        result.append(
+            Quality(
+                "duration_overrun",
+                "warning",
+                f"{over} op(s) ran past the start of the next op on their line, by {excess} ps in all. Each is cut at "
+                "the next op's start.",
+                over,
+                {"excess_ps": excess, "devices": [c.record.device.id for c in cores if c.nesting.overruns]},
+            )
+        )
+    dropped = [core.record.device.id for core in cores if core.record.dropped_from is not None]
+    if dropped:
+        result.append(
+            Quality(
+                "buffers_dropped",
+                "error",
+                f"The tracer dropped buffers on {', '.join(dropped)}: the timeline stops early there. Only steps "
+                "before the drop count. Capture fewer steps.",
+                len(dropped),
+                {"devices": dropped},
+            )
+        )
+    return result
+
+
+def _hlo_quality(
+    recordings: Sequence[Recording], cores: Sequence[Core], infos: Sequence[OpInfo], programs: Programs
+) -> list[Quality]:
+    result: list[Quality] = []
+    missing: dict[int, str] = {}
+    unclassified = Counter[str]()
+    total = 0
+    for core in cores:
+        self_of = np.bincount(core.record.ops.info, weights=core.nesting.self_ps, minlength=len(infos))
+        for row in np.flatnonzero(self_of > 0).tolist():
+            info = infos[row]
+            if info.is_container:
+                continue
+            total += int(self_of[row])
+            unclassified[info.cls.source] += int(self_of[row])
+        for row in np.unique(core.record.ops.info).tolist():
+            info = infos[row]
+            if info.program_id is not None and programs.find(info.program_id, _bare(info.module)) is None:
+                missing[info.program_id] = info.module or str(info.program_id)
+    json_only = all(recording.source.format == "trace_json" for recording in recordings)
+    if missing and not json_only:
+        result.append(
+            Quality(
+                "hlo_missing",
+                "warning",
+                f"The trace lacks the HLO of {len(missing)} program(s) that ran: {', '.join(list(missing.values())[:6])}"
+                f"{' …' if len(missing) > 6 else ''}. Shapes, FLOPs and scopes of their ops come from the trace where "
+                "it states them. Join an HLO dump with --hlo.",
+                len(missing),
+                {"program_ids": sorted(missing)},
+            )
+        )
+    if total and unclassified["none"] > 0.05 * total:
+        result.append(
+            Quality(
+                "unclassified_time",
+                "warning",
+                f"{unclassified['none'] / total:.1%} of the device time is in ops that no rule recognises; it is "
+                "counted as other_compute.",
+                None,
+                {"fraction": unclassified["none"] / total},
+            )
+        )
+    return result
+
+
+def _expected_cores(cores: Sequence[Core], infos: Sequence[OpInfo]) -> list[Quality]:
+    """Whether as many cores were traced as the programs that ran on them were compiled for."""
+    expected = 0
+    seen: set[int] = set()
+    for core in cores:
+        for row in np.unique(core.record.ops.info).tolist():
+            program = infos[row].program
+            if program is not None and id(program) not in seen:
+                seen.add(id(program))
+                expected = max(expected, program.num_partitions * program.replica_count)
+            instruction = infos[row].instruction
+            if instruction is not None and instruction.replica_groups is not None:
+                expected = max(expected, instruction.replica_groups.num_devices or 0)
+    if expected <= len(cores):
+        return []
+    return [
+        Quality(
+            "cores_missing",
+            "warning",
+            f"{len(cores)} of {expected} cores were traced. Averages are over {len(cores)} cores; nothing is scaled up.",
+            expected - len(cores),
+            {"seen": len(cores), "expected": expected},
+        )
+    ]
+
+
+def _bare(module: str | None) -> str | None:
+    return module.rsplit("(", 1)[0] if module else None

@@ -1,0 +1,117 @@
+"""What is known of an op, joined from the trace's metadata and the HLO."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tpuprof.formats.xspace import EventMeta
+from tpuprof.hlo import HloModule, Instruction, parse_instruction_text
+from tpuprof.errors import HloError
+from tpuprof.tables.classify import classify_event
+from tpuprof.tables.programs import MASK64, Programs
+from tpuprof.tables.rows import OpInfo, module_label
+
+_MODULE_NAME = re.compile(r"(?P<name>.*?)\((?P<id>-?\d+)\)\Z", re.DOTALL)
+
+
+def split_module_name(text: str) -> tuple[str, int | None]:
+    """``jit_f(123)`` as (``jit_f``, 123); ids are taken modulo 2^64."""
+    match = _MODULE_NAME.match(text)
+    if match is None:
+        return text, None
+    return match["name"], int(match["id"]) & MASK64
+
+
+def op_info(
+    name: str,
+    programs: Programs,
+    *,
+    text: str | None = None,
+    program_id: int | None = None,
+    module_name: str | None = None,
+    category: str | None = None,
+    scope: str | None = None,
+    source: str | None = None,
+) -> OpInfo:
+    """An op's facts; the HLO fills what the trace leaves open.
+
+    Args:
+        name: the instruction's name, or the kernel's.
+        programs: the HLO of the run.
+        text: the instruction's text, where the trace holds it.
+        program_id: the program, where the trace says it.
+        module_name: the program's function name.
+        category: the category stat.
+        scope: the scope path stat (``tf_op``).
+        source: the source line stat.
+    """
+    module = programs.find(program_id, module_name)
+    instruction = module.instruction(name) if module is not None else None
+    parsed = instruction
+    if parsed is None and text and text.lstrip().startswith(("%", "ROOT")):
+        try:
+            parsed = parse_instruction_text(text)
+        except HloError:
+            parsed = None
+    cls = classify_event(name=name, text=text, category=category, instr=instruction, module=module)
+    hlo_scope, hlo_source = _metadata(instruction, module)
+    shown = module_name if module_name is not None else (module.name if module is not None else None)
+    return OpInfo(
+        name=name,
+        cls=cls,
+        program_id=program_id,
+        module=module_label(shown, program_id) if shown is not None else None,
+        category=category,
+        scope=_clean_scope(scope) or hlo_scope,
+        source=source or hlo_source,
+        instruction=parsed,
+        program=module,
+    )
+
+
+def op_info_of_meta(
+    meta: EventMeta, programs: Programs, module_names: dict[int, str], extra: dict[str, Any]
+) -> OpInfo:
+    """The op that a TPU event metadata entry describes; ``extra`` are stats found on the event instead."""
+    stats = {**meta.stats, **extra}
+    program_id = stats.get("program_id")
+    program_id = program_id & MASK64 if isinstance(program_id, int) else None
+    return op_info(
+        meta.label,
+        programs,
+        text=meta.name,
+        program_id=program_id,
+        module_name=module_names.get(program_id) if program_id is not None else None,
+        category=_text(stats.get("hlo_category")),
+        scope=_text(stats.get("tf_op")),
+        source=_text(stats.get("source")),
+    )
+
+
+def _metadata(instruction: Instruction | None, module: HloModule | None) -> tuple[str | None, str | None]:
+    """Scope path and source line from the HLO; a fusion without its own takes its root's."""
+    seen = 0
+    while instruction is not None and seen < 8:
+        meta = instruction.metadata
+        scope = meta.op_name or None
+        source = f"{meta.source_file}:{meta.source_line}" if meta.source_file else None
+        if scope or source or module is None or instruction.opcode != "fusion":
+            return scope, source
+        called = module.computation(instruction.called_computations[0].name) if instruction.called_computations else None
+        instruction = called.root if called is not None else None
+        seen += 1
+    return None, None
+
+
+def _clean_scope(text: str | None) -> str | None:
+    if not text:
+        return None
+    text = text.rstrip(":")
+    return None if text in ("", "XlaModule") else text
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace") or None
+    return str(value) if value not in (None, "") else None

@@ -1,0 +1,78 @@
+"""The programs (HLO modules) of a run, parsed when they are first looked at.
+
+A trace holds the HLO of every program that was compiled in the process, often dozens that never ran while it was
+recorded. Only those that ops refer to are parsed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from tpuprof.errors import HloError
+from tpuprof.formats.xspace import Space
+from tpuprof.hlo import HloModule, parse_proto
+from tpuprof.quality import Quality
+
+MASK64 = (1 << 64) - 1
+
+
+class Programs(Mapping[int, HloModule]):
+    """HLO modules by program id modulo 2^64; parsing is lazy and happens once."""
+
+    def __init__(self, raw: Mapping[int, bytes], loaded: Iterable[HloModule] = ()) -> None:
+        self._raw = dict(raw)
+        self._loaded: dict[int, HloModule | None] = {}
+        self._by_name: dict[str, list[HloModule]] = {}
+        self.quality: list[Quality] = []
+        for module in loaded:
+            self._by_name.setdefault(module.name, []).append(module)
+
+    def __getitem__(self, program_id: int) -> HloModule:
+        found = self.find(program_id)
+        if found is None:
+            raise KeyError(program_id)
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    def find(self, program_id: int | None, name: str | None = None) -> HloModule | None:
+        """The module of a program id; else one from outside with this name, if there is exactly one."""
+        if program_id is not None:
+            key = program_id & MASK64
+            if key in self._raw:
+                if key not in self._loaded:
+                    self._loaded[key] = self._parse(key)
+                if self._loaded[key] is not None:
+                    return self._loaded[key]
+        named = self._by_name.get(name or "", [])
+        exact = [module for module in named if program_id is not None and module.id == program_id & MASK64]
+        if exact:
+            return exact[0]
+        return named[0] if len(named) == 1 else None
+
+    def _parse(self, key: int) -> HloModule | None:
+        try:
+            return parse_proto(self._raw[key])
+        except HloError as error:
+            self.quality.append(
+                Quality("hlo_unreadable", "warning", f"The HLO of program {key} cannot be read: {error}", 1, {"program_id": key})
+            )
+            return None
+
+
+def collect_programs(spaces: Iterable[Space], outside: Iterable[HloModule] = ()) -> Programs:
+    """The HLO protos embedded in ``/host:metadata`` of all hosts, and modules given from outside."""
+    raw: dict[int, bytes] = {}
+    for space in spaces:
+        for plane in space.planes:
+            if plane.name != "/host:metadata":
+                continue
+            for meta in plane.event_meta:
+                for name, value in meta.stats.items():
+                    if isinstance(value, bytes) and name.lower().replace(" ", "_") == "hlo_proto":
+                        raw.setdefault(meta.id & MASK64, value)
+    return Programs(raw, outside)

@@ -1,0 +1,232 @@
+"""One core's rows as arrays, and what is known of each op.
+
+The tables are built from these arrays, core by core; DataFrames come last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tpuprof.formats.xspace import I32, I64, U8
+from tpuprof.hlo import HloModule, Instruction
+from tpuprof.quality import Quality
+from tpuprof.tables.classify import OpClass
+
+CLOCK_DEVICE, CLOCK_MAPPED, CLOCK_HOST = 0, 1, 2  # rows of schemas.CLOCKS
+NO_TIME = -(1 << 63)  # a time that is not known
+MAX_PS = 1 << 61  # no believable time of a trace is larger: about 26 days
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A core: a device plane with work on it, or on the CPU backend a device ordinal.
+
+    Args:
+        id: unique name, ``<host>/<TPU|GPU|CPU>:<n>``.
+        host: the host that recorded it.
+        plane: the plane's name.
+        platform: ``tpu``, ``gpu`` or ``cpu``.
+        ordinal: the number in the plane's name, or the device ordinal.
+        kind: what the trace calls the device, e.g. ``TPU v6 Lite``; null if it says nothing.
+        stats: the plane's stats, e.g. peaks.
+    """
+
+    id: str
+    host: str
+    plane: str
+    platform: str
+    ordinal: int
+    kind: str | None = None
+    stats: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpInfo:
+    """What all occurrences of one op have in common."""
+
+    name: str
+    cls: OpClass
+    program_id: int | None = None
+    module: str | None = None
+    category: str | None = None
+    scope: str | None = None
+    source: str | None = None
+    instruction: Instruction | None = None
+    program: HloModule | None = None
+
+    @property
+    def is_container(self) -> bool:
+        """True for ``while``, ``conditional`` and ``call``: their time is their children's."""
+        return self.cls.kind == "container"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Rows of one core as arrays of equal length, in order of (start, longer first)."""
+
+    lane: I32  # row of CoreRecord.lanes
+    info: I32  # row of the registry's infos
+    start: I64
+    duration: I64  # 0 where not valid
+    valid: np.ndarray[Any, np.dtype[np.bool_]]
+    run_id: I64  # -1 where not recorded
+    clock: U8
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def end(self) -> I64:
+        """Ends of the rows."""
+        return self.start + self.duration
+
+    def take(self, index: Any) -> Rows:
+        """The rows at these positions or under this mask."""
+        return Rows(
+            self.lane[index],
+            self.info[index],
+            self.start[index],
+            self.duration[index],
+            self.valid[index],
+            self.run_id[index],
+            self.clock[index],
+        )
+
+    def sorted(self) -> Rows:
+        """The rows in order of (start, longer first)."""
+        order = np.lexsort((-self.duration, self.start))
+        if np.array_equal(order, np.arange(len(order))):
+            return self
+        return self.take(order)
+
+    @staticmethod
+    def make(
+        lane: int | I32,
+        info: I32,
+        start: I64,
+        duration: I64,
+        *,
+        run_id: I64 | None = None,
+        clock: int | U8 = CLOCK_HOST,
+    ) -> Rows:
+        """Rows from raw columns; durations that cannot be true are marked invalid."""
+        n = len(start)
+        valid = (duration >= 0) & (duration < MAX_PS)
+        return Rows(
+            np.full(n, lane, np.int32) if isinstance(lane, int) else lane,
+            info.astype(np.int32, copy=False),
+            start,
+            np.where(valid, duration, 0),
+            valid,
+            np.full(n, -1, np.int64) if run_id is None else run_id,
+            np.full(n, clock, np.uint8) if isinstance(clock, int) else clock,
+        )
+
+    @staticmethod
+    def concat(parts: Sequence[Rows]) -> Rows:
+        """All rows, in order of (start, longer first)."""
+        if not parts:
+            return Rows.empty()
+        if len(parts) == 1:
+            return parts[0].sorted()
+        return Rows(
+            np.concatenate([p.lane for p in parts]),
+            np.concatenate([p.info for p in parts]),
+            np.concatenate([p.start for p in parts]),
+            np.concatenate([p.duration for p in parts]),
+            np.concatenate([p.valid for p in parts]),
+            np.concatenate([p.run_id for p in parts]),
+            np.concatenate([p.clock for p in parts]),
+        ).sorted()
+
+    @staticmethod
+    def empty() -> Rows:
+        """No rows."""
+        i64, i32 = np.zeros(0, np.int64), np.zeros(0, np.int32)
+        return Rows(i32, i32, i64, i64, np.zeros(0, np.bool_), i64, np.zeros(0, np.uint8))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModuleRows:
+    """Executions of programs on one core, in order of start."""
+
+    name: tuple[str, ...]  # function name, without the program id
+    program_id: tuple[int | None, ...]
+    start: I64
+    end: I64
+    run_id: I64  # -1 where not recorded
+    launch: I64  # when the host launched this run, on the host's clock; NO_TIME where unknown
+    clock: U8
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def label(self, row: int) -> str:
+        """``name(program id)``."""
+        return module_label(self.name[row], self.program_id[row])
+
+    @staticmethod
+    def empty() -> ModuleRows:
+        """No executions."""
+        i64 = np.zeros(0, np.int64)
+        return ModuleRows((), (), i64, i64, i64, i64, np.zeros(0, np.uint8))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepMarks:
+    """Step marks: rows of a device's Steps line, or a host's StepTraceAnnotations; in order of start."""
+
+    number: I64
+    start: I64
+    end: I64
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CoreRecord:
+    """Everything recorded on one core, times in ps from the trace's origin."""
+
+    device: Device
+    lanes: tuple[str, ...]
+    sequential: bool  # lanes run one op at a time, so that overlap means a wrong duration
+    ops: Rows  # leaf ops and containers
+    asyncs: Rows  # windows of asynchronous work, from the line that shows them
+    async_done: tuple[str | None, ...]  # for each async row the name of its done op
+    barriers: Rows  # waits for peers
+    waits: Rows  # waits at the start of a program, barriers included
+    modules: ModuleRows
+    steps: StepMarks | None
+    dropped_from: int | None  # when trace buffers were dropped
+    op_launch: I64 | None = None  # per op when the host launched it, NO_TIME where unlinked; None: no links (TPU, CPU)
+    collective_rows: I64 | None = None  # op rows that are, or end, collectives
+    quality: tuple[Quality, ...] = ()
+
+
+class Registry:
+    """Interns op infos: one row per op, however often it runs."""
+
+    def __init__(self) -> None:
+        self.infos: list[OpInfo] = []
+        self._rows: dict[Any, int] = {}
+
+    def row(self, key: Any) -> int | None:
+        """The row of a key that was added before."""
+        return self._rows.get(key)
+
+    def add(self, key: Any, info: OpInfo) -> int:
+        """A new row."""
+        row = len(self.infos)
+        self._rows[key] = row
+        self.infos.append(info)
+        return row
+
+
+def module_label(name: str, program_id: int | None) -> str:
+    """How a program is called in tables: ``name(program id)``, or its bare name if the id is unknown."""
+    return name if program_id is None else f"{name}({program_id})"

@@ -1,0 +1,260 @@
+"""Rows of TPU cores: the lines ``XLA Ops``, ``Async XLA Ops``, ``XLA Modules``, ``XLA TraceMe`` and ``Steps``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tpuprof.formats.recording import Recording
+from tpuprof.formats.xspace import I32, I64, Events, Line, Plane, StatValue
+from tpuprof.tables.clock import NO_SHIFT, Shift, Times, line_base_ps, line_times, sample_shift, session_start_ns
+from tpuprof.tables.opinfo import op_info_of_meta, split_module_name
+from tpuprof.tables.programs import Programs
+from tpuprof.tables.rows import NO_TIME, CoreRecord, Device, ModuleRows, Registry, Rows, StepMarks
+
+TPU_PLANE = re.compile(r"/device:TPU:(\d+)\Z")
+OPS_LINE, ASYNC_LINE, MODULES_LINE, STEPS_LINE, TRACEME_LINE = (
+    "XLA Ops",
+    "Async XLA Ops",
+    "XLA Modules",
+    "Steps",
+    "XLA TraceMe",
+)
+# Rows of op lines that are marks of the tracer and no ops (formats: pseudo-events).
+_PSEUDO = re.compile(r"(?:Trace Buffers Dropped|P state|bundle\.\d+)\Z")
+BUFFERS_DROPPED = "Trace Buffers Dropped"
+_BARRIER = "barrier-cores"
+_WAITS = (_BARRIER, "dependency-wait")
+# Facts that newer runtimes write on each event instead of on the event's metadata.
+_EVENT_FACTS = ("program_id", "hlo_category", "tf_op", "source")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Context:
+    recording: Recording
+    plane: Plane
+    programs: Programs
+    registry: Registry
+    start_ns: int | None
+    origin: int
+    module_names: dict[int, str]
+
+    def base(self, line: Line) -> int:
+        return line_base_ps(line, self.start_ns, self.origin)
+
+
+def tpu_cores(
+    recording: Recording, programs: Programs, registry: Registry, origin: int
+) -> list[CoreRecord]:
+    """The cores of one host: planes ``/device:TPU:N`` that hold at least one op."""
+    start_ns = session_start_ns(recording.space)
+    cores: list[CoreRecord] = []
+    planes = [(int(m[1]), p) for p in recording.space.planes if (m := TPU_PLANE.match(p.name))]
+    for ordinal, plane in sorted(planes, key=lambda pair: pair[0]):
+        context = _Context(
+            recording, plane, programs, registry, start_ns, origin, _module_names(plane)
+        )
+        core = _core(context, ordinal)
+        if core is not None:
+            cores.append(core)
+    return cores
+
+
+def _core(context: _Context, ordinal: int) -> CoreRecord | None:
+    plane = context.plane
+    op_lines = [line for line in plane.lines if OPS_LINE in (line.name, line.display_name)]
+    shift = NO_SHIFT
+    for line in op_lines:
+        shift = shift or sample_shift(plane, line.events, context.base(line))
+    ops = Rows.concat(
+        [_op_rows(context, line, line_times(plane, line.events, context.base(line), shift, forward=False), lane)
+         for lane, line in enumerate(op_lines)]
+    )  # fmt: skip
+    if len(ops) == 0:
+        return None
+    async_lines = [line for line in plane.lines if ASYNC_LINE in (line.name, line.display_name)]
+    asyncs, done = _async_rows(context, async_lines, shift, len(op_lines))
+    waits, barrier = _wait_rows(context, shift)
+    device = Device(
+        id=f"{context.recording.host}/TPU:{ordinal}",
+        host=context.recording.host,
+        plane=plane.name,
+        platform="tpu",
+        ordinal=ordinal,
+        kind=_text(plane.stats.get("device_type_string")),
+        stats=dict(plane.stats),
+    )
+    return CoreRecord(
+        device=device,
+        lanes=(*(line.label for line in op_lines), *(line.label for line in async_lines)),
+        sequential=True,
+        ops=ops,
+        asyncs=asyncs,
+        async_done=done,
+        barriers=waits.take(barrier),
+        waits=waits,
+        modules=_module_rows(context, shift),
+        steps=_step_rows(context, shift),
+        dropped_from=_dropped_from(context, shift),
+    )
+
+
+def _module_names(plane: Plane) -> dict[int, str]:
+    """Function names by program id, from the names of module rows."""
+    names: dict[int, str] = {}
+    line = plane.line(MODULES_LINE)
+    for row in np.unique(line.events.meta).tolist() if line is not None else []:
+        name, program_id = split_module_name(plane.event_meta[row].label)
+        if program_id is not None:
+            names[program_id] = name
+    return names
+
+
+def _op_rows(context: _Context, line: Line, times: Times, lane: int) -> Rows:
+    info = _infos(context, line.events)
+    keep = info >= 0
+    rows = Rows.make(
+        lane,
+        info,
+        times.start,
+        times.duration,
+        run_id=_run_ids(context.plane, line.events),
+        clock=times.clock,
+    )
+    return rows if keep.all() else rows.take(keep)
+
+
+def _infos(context: _Context, events: Events) -> I32:
+    """The registry row of every event of an op line, -1 for marks that are no ops."""
+    plane, registry = context.plane, context.registry
+    on_events = {name: plane.stat_row(name) for name in _EVENT_FACTS}
+    has_event_facts = any(row >= 0 and bool((events.stat_key == row).any()) for row in on_events.values())
+    metas, first, inverse = np.unique(events.meta, return_index=True, return_inverse=True)
+    if has_event_facts and (program_row := on_events["program_id"]) >= 0:
+        # One instruction text can occur in several programs: the program is part of the op's identity.
+        program, _ = events.int_stat(program_row)
+        pairs = np.stack([events.meta.astype(np.int64), program], axis=1)
+        unique, first, inverse = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+        metas = unique[:, 0]
+    rows = np.empty(len(metas), np.int32)
+    for at, (meta_row, event_row) in enumerate(zip(metas.tolist(), first.tolist(), strict=True)):
+        meta = plane.event_meta[meta_row]
+        if _PSEUDO.match(meta.label):
+            rows[at] = -1
+            continue
+        extra: dict[str, StatValue] = {}
+        if has_event_facts:
+            stats = plane.event_stats(events, event_row)
+            extra = {name: stats[name] for name in _EVENT_FACTS if name in stats}
+        key = (meta.label, meta.name, extra.get("program_id", meta.stats.get("program_id")), meta.stats.get("tf_op"))
+        found = registry.row(key)
+        if found is None:
+            found = registry.add(key, op_info_of_meta(meta, context.programs, context.module_names, extra))
+        rows[at] = found
+    return rows[inverse.reshape(-1)]
+
+
+def _run_ids(plane: Plane, events: Events) -> I64:
+    values, present = events.int_stat(plane.stat_row("run_id"), missing=-1)
+    return np.where(present, values, -1)
+
+
+def _async_rows(
+    context: _Context, lines: list[Line], shift: Shift, first_lane: int
+) -> tuple[Rows, tuple[str | None, ...]]:
+    parts: list[Rows] = []
+    done: list[list[str | None]] = []
+    for lane, line in enumerate(lines, first_lane):
+        times = line_times(context.plane, line.events, context.base(line), shift, forward=False)
+        rows = _op_rows(context, line, times, lane)
+        if len(rows) != len(line.events):
+            continue  # marks only occur on op lines; a mixed line is not understood
+        order = np.lexsort((-rows.duration, rows.start))
+        names = context.plane.text_stat(line.events, "hlo_op")
+        parts.append(rows.take(order))
+        done.append([names[i] for i in order.tolist()])
+    if not parts:
+        return Rows.empty(), ()
+    if len(parts) == 1:
+        return parts[0], tuple(done[0])
+    start = np.concatenate([p.start for p in parts])
+    duration = np.concatenate([p.duration for p in parts])
+    flat = [name for names in done for name in names]
+    return Rows.concat(parts), tuple(flat[i] for i in np.lexsort((-duration, start)).tolist())
+
+
+def _wait_rows(context: _Context, shift: Shift) -> tuple[Rows, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Waits of the TraceMe line, and which of them wait for peers."""
+    line = context.plane.line(TRACEME_LINE)
+    if line is None or not len(line.events):
+        return Rows.empty(), np.zeros(0, np.bool_)
+    labels = np.array([meta.label for meta in context.plane.event_meta], dtype=object)[line.events.meta]
+    wanted = np.isin(labels.astype(str), _WAITS)
+    times = line_times(context.plane, line.events, context.base(line), shift, forward=True)
+    rows = Rows.make(0, np.full(len(line.events), -1, np.int32), times.start, times.duration, clock=times.clock)
+    barrier = labels == _BARRIER
+    order = np.lexsort((-rows.duration, rows.start))
+    order = order[wanted[order] & rows.valid[order]]
+    return rows.take(order), barrier[order].astype(np.bool_)
+
+
+def _module_rows(context: _Context, shift: Shift) -> ModuleRows:
+    line = context.plane.line(MODULES_LINE)
+    if line is None or not len(line.events):
+        return ModuleRows.empty()
+    events = line.events
+    times = line_times(context.plane, events, context.base(line), shift, forward=True)
+    names = [split_module_name(context.plane.event_meta[row].label) for row in events.meta.tolist()]
+    order = np.argsort(times.start, kind="stable")
+    order = order[(times.duration[order] >= 0)]
+    return ModuleRows(
+        name=tuple(names[i][0] for i in order.tolist()),
+        program_id=tuple(names[i][1] for i in order.tolist()),
+        start=times.start[order],
+        end=(times.start + times.duration)[order],
+        run_id=_run_ids(context.plane, events)[order],
+        launch=np.full(len(order), NO_TIME, np.int64),
+        clock=times.clock[order],
+    )
+
+
+def _step_rows(context: _Context, shift: Shift) -> StepMarks | None:
+    line = context.plane.line(STEPS_LINE)
+    if line is None or not len(line.events):
+        return None
+    times = line_times(context.plane, line.events, context.base(line), shift, forward=True)
+    numbers: list[int] = []
+    rows: list[int] = []
+    for row, meta_row in enumerate(line.events.meta.tolist()):
+        label = context.plane.event_meta[meta_row].label.strip()
+        if re.fullmatch(r"-?\d{1,18}", label) and times.duration[row] >= 0:
+            numbers.append(int(label))
+            rows.append(row)
+    order = np.argsort(times.start[rows], kind="stable")
+    index = np.array(rows, np.intp)[order]
+    if not len(index):
+        return None
+    return StepMarks(
+        np.array(numbers, np.int64)[order], times.start[index], (times.start + times.duration)[index]
+    )
+
+
+def _dropped_from(context: _Context, shift: Shift) -> int | None:
+    """When the tracer says that it began to drop buffers, null if it did not."""
+    rows = {row for row, meta in enumerate(context.plane.event_meta) if meta.label == BUFFERS_DROPPED}
+    starts: list[int] = []
+    for line in context.plane.lines if rows else ():
+        hit = np.isin(line.events.meta, list(rows))
+        if hit.any():
+            times = line_times(context.plane, line.events, context.base(line), shift, forward=False)
+            starts.append(int(times.start[hit].min()))
+    return min(starts) if starts else None
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace") or None
+    return str(value) if value not in (None, "") else None

@@ -1,0 +1,296 @@
+"""The trace of a run: recorded once, never changed; its tables are built when they are first looked at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tpuprof.errors import InputError, UsageError
+from tpuprof.formats.discover import find_run
+from tpuprof.formats.load import read_run
+from tpuprof.formats.recording import Recording, Source
+from tpuprof.hlo import load_hlo
+from tpuprof.quality import SEVERITIES, Quality
+from tpuprof.tables.build import Built, build
+from tpuprof.tables.programs import Programs, collect_programs
+from tpuprof.tables.rows import Device
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SIDECAR = "tpuprof.json"
+MAX_SIDECAR_BYTES = 16 << 20
+
+
+def load(
+    path: str | PathLike[str],
+    *,
+    run: str | None = None,
+    hlo: str | PathLike[str] | None = None,
+    step_program: str | None = None,
+) -> Trace:
+    """Loads a run.
+
+    Args:
+        path: an ``.xplane.pb``, a ``.trace.json.gz``, a session directory, ``plugins/profile``, or a log root (its
+            newest run); a local path or any fsspec URL.
+        run: which run of a log root, by name.
+        hlo: an HLO dump (file or directory) to join to programs whose HLO the trace lacks.
+        step_program: take the executions of this function as steps.
+
+    Raises:
+        InputError: nothing there can be read as a trace.
+        UsageError: ``run`` or ``step_program`` names nothing.
+    """
+    files = find_run(str(path), run=run)
+    recordings = read_run(files)
+    outside = load_hlo(str(hlo)) if hlo is not None else []
+    programs = collect_programs((recording.space for recording in recordings), outside)
+    built = build(recordings, programs, step_program)
+    metadata, sidecar_quality = _sidecar(files.path)
+    quality = _ordered([*(q for r in recordings for q in r.quality), *sidecar_quality, *built.quality])
+    return Trace(
+        name=files.name,
+        path=files.path,
+        other_runs=files.others,
+        recordings=recordings,
+        programs=programs,
+        metadata=metadata,
+        quality=quality,
+        built=built,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """A run: what was captured, and its tables as pandas DataFrames.
+
+    Tables have a schema each (``tpuprof.tables.schemas``); times are integer picoseconds from ``origin_ns``. Make one
+    with ``tpuprof.load``.
+    """
+
+    name: str
+    path: str
+    other_runs: tuple[str, ...]
+    recordings: tuple[Recording, ...] = field(repr=False)
+    programs: Programs = field(repr=False)
+    metadata: Mapping[str, Any] = field(repr=False)
+    quality: tuple[Quality, ...] = field(repr=False)
+    built: Built = field(repr=False)
+    selected_steps: frozenset[int] | None = field(default=None, repr=False)
+
+    @property
+    def origin_ns(self) -> int:
+        """Time zero of all tables, in ns since the epoch; 0 where the trace does not say."""
+        return self.built.origin_ns
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts whose files were read."""
+        return tuple(recording.host for recording in self.recordings)
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The cores with work on them, in the order of the tables."""
+        return tuple(core.record.device for core in self.built.cores)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The files that were read."""
+        return tuple(recording.source for recording in self.recordings)
+
+    @property
+    def step_source(self) -> str:
+        """Where steps come from: steps_line, host_annotation, module or none."""
+        return self.built.steps.source
+
+    @cached_property
+    def n_steps(self) -> int:
+        """The number of steps that were found on all cores; 0 without a source of steps."""
+        if self.selected_steps is None or self.step_source == "none":
+            return self.built.steps.n_steps
+        return int(self.steps.loc[self.steps["matched"], "step"].nunique())
+
+    @cached_property
+    def window_ps(self) -> tuple[int, int] | None:
+        """From the first to the last device op; null without device work."""
+        cores = self.built.cores
+        if not cores:
+            return None
+        return (
+            min(int(core.record.ops.start.min()) for core in cores),
+            max(int(core.record.ops.end.max()) for core in cores),
+        )
+
+    @cached_property
+    def outside_steps_ps(self) -> float | None:
+        """Time between a core's first and last op that lies in no step; the mean over cores, null without steps."""
+        cores = self.built.cores
+        if not cores or self.step_source == "none":
+            return None
+        total = 0
+        for core in cores:
+            start, end = int(core.record.ops.start.min()), int(core.record.ops.end.max())
+            inside = np.minimum(core.steps.end, end) - np.maximum(core.steps.start, start)
+            total += end - start - int(np.maximum(inside, 0).sum())
+        return total / len(cores)
+
+    @cached_property
+    def events(self) -> pd.DataFrame:
+        """Every event of every line, as recorded."""
+        from tpuprof.tables.frames import events_frame
+
+        return events_frame(self.recordings, self.origin_ns)
+
+    @cached_property
+    def ops(self) -> pd.DataFrame:
+        """Leaf op occurrences."""
+        from tpuprof.tables.frames import ops_frame
+
+        return self._in_steps(ops_frame(self.built))
+
+    @cached_property
+    def modules(self) -> pd.DataFrame:
+        """Executions of programs."""
+        from tpuprof.tables.frames import modules_frame
+
+        return modules_frame(self.built)
+
+    @cached_property
+    def steps(self) -> pd.DataFrame:
+        """Steps by core."""
+        from tpuprof.tables.frames import steps_frame
+
+        return self._in_steps(steps_frame(self.built))
+
+    @cached_property
+    def partition(self) -> pd.DataFrame:
+        """The exact division of every step of every core."""
+        from tpuprof.tables.frames import partition_frame
+
+        return self._in_steps(partition_frame(self.built))
+
+    @cached_property
+    def gaps(self) -> pd.DataFrame:
+        """Idle stretches inside steps."""
+        from tpuprof.tables.frames import gaps_frame
+
+        return self._in_steps(gaps_frame(self.built))
+
+    @cached_property
+    def collectives(self) -> pd.DataFrame:
+        """Collectives by occurrence and core."""
+        from tpuprof.tables.frames import collectives_frame
+
+        return self._in_steps(collectives_frame(self.built))
+
+    @cached_property
+    def host_events(self) -> pd.DataFrame:
+        """Events of the hosts' threads that take time."""
+        from tpuprof.tables.frames import host_events_frame
+
+        return host_events_frame(self.recordings, self.origin_ns)
+
+    def select(self, *, devices: Iterable[str] | None = None, steps: Iterable[int] | None = None) -> Trace:
+        """The same run with fewer devices or steps in its tables.
+
+        Args:
+            devices: device ids to keep.
+            steps: step numbers to keep; ops, gaps and collectives outside them are left out.
+
+        Raises:
+            UsageError: a device or step does not exist.
+        """
+        built, chosen = self.built, self.selected_steps
+        if devices is not None:
+            wanted = list(devices)
+            known = [device.id for device in self.devices]
+            _must_exist("device", [w for w in wanted if w not in known], known)
+            keep = [at for at, device in enumerate(known) if device in wanted]
+            cores = tuple(built.cores[at] for at in keep)
+            built = replace(
+                built, cores=cores, steps=replace(built.steps, cores=tuple(core.steps for core in cores))
+            )
+        if steps is not None:
+            numbers = frozenset(int(step) for step in steps)
+            have = sorted({int(n) for core in built.cores for n in core.steps.number.tolist()})
+            _must_exist("step", sorted(numbers - set(have)), have)
+            chosen = numbers if chosen is None else numbers & chosen
+        return replace(self, built=built, selected_steps=chosen)
+
+    def op_stats(self, by: str = "op") -> pd.DataFrame:
+        """Ops aggregated by ``op``, ``kind``, ``scope``, ``source`` or ``module``, largest self time first."""
+        from tpuprof.tables.stats import op_stats
+
+        return op_stats(self.ops, by)
+
+    def step_statistics(self) -> dict[str, float | int | None]:
+        """Count, mean, percentiles, stdev and cv of the step time (per step the maximum over cores)."""
+        from tpuprof.tables.stats import step_statistics
+
+        if self.step_source == "none":
+            return step_statistics(self.steps.iloc[:0])
+        return step_statistics(self.steps)
+
+    def breakdown(self) -> dict[str, Any] | None:
+        """The mean step divided into its parts, over all cores and per core; null without device work."""
+        from tpuprof.tables.stats import breakdown
+
+        return breakdown(self.partition, self.steps["counted"].to_numpy())
+
+    def critical_device(self) -> str | None:
+        """The core with the longest mean step."""
+        from tpuprof.tables.stats import critical_device
+
+        return critical_device(self.steps)
+
+    def _in_steps(self, frame: pd.DataFrame) -> pd.DataFrame:
+        if self.selected_steps is None:
+            return frame
+        return frame[frame["step"].isin(self.selected_steps)].reset_index(drop=True)
+
+
+def _must_exist(what: str, missing: list[Any], known: list[Any]) -> None:
+    if missing:
+        shown = ", ".join(str(k) for k in known[:20]) + (" …" if len(known) > 20 else "")
+        raise UsageError(f"There is no {what} {missing[0]!r} in this run.", hint=f"It has: {shown or 'none'}.")
+
+
+def _sidecar(path: str) -> tuple[dict[str, Any], list[Quality]]:
+    """What the capture wrote beside the trace: versions, options, mesh; empty if there is none."""
+    from tpuprof.formats.files import open_bytes
+
+    base = path.rstrip("/")
+    candidates = [f"{base}/{SIDECAR}"]
+    if base.endswith((".pb", ".gz", ".json")) and "/" in base:
+        candidates = [f"{base.rsplit('/', 1)[0]}/{SIDECAR}"]
+    for candidate in candidates:
+        try:
+            data = bytes(open_bytes(candidate))
+        except InputError:
+            continue
+        try:
+            if len(data) > MAX_SIDECAR_BYTES:
+                raise ValueError("it is too large")
+            loaded = json.loads(data)
+            if not isinstance(loaded, dict):
+                raise ValueError("it is no JSON object")
+        except ValueError as error:
+            message = f"{candidate} cannot be read ({error}); versions and capture options are unknown."
+            return {}, [Quality("sidecar_unreadable", "warning", message)]
+        return loaded, []
+    return {}, []
+
+
+def _ordered(entries: Iterable[Quality]) -> tuple[Quality, ...]:
+    """Errors first; equal entries once."""
+    seen: dict[str, Quality] = {}
+    for entry in entries:
+        seen.setdefault(f"{entry.id}\0{entry.message}", entry)
+    return tuple(sorted(seen.values(), key=lambda entry: -SEVERITIES.index(entry.severity)))
