@@ -1,0 +1,17 @@
+"""Fixtures that several test modules share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def real_traces() -> Path:
+    """The folder of real traces; tests that need it are skipped where it is not given."""
+    folder = os.environ.get("TPUPROF_REAL_TRACES")
+    if not folder:
+        pytest.skip("TPUPROF_REAL_TRACES is not set")
+    return Path(folder)
