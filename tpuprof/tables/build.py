@@ -239,7 +239,8 @@ def _expected_cores(cores: Sequence[Core], infos: Sequence[OpInfo]) -> list[Qual
                 expected = max(expected, program.num_partitions * program.replica_count)
             instruction = infos[row].instruction
             if instruction is not None and instruction.replica_groups is not None:
-                expected = max(expected, instruction.replica_groups.num_devices or 0)
+                groups = instruction.replica_groups
+                expected = max(expected, (groups.num_groups or 0) * (groups.group_size or 0))
     if expected <= len(cores):
         return []
     return [

@@ -47,7 +47,7 @@ def op_info(
         source: the source line stat.
     """
     module = programs.find(program_id, module_name)
-    instruction = module.instruction(name) if module is not None else None
+    instruction = module.find(name) if module is not None else None
     parsed = instruction
     if parsed is None and text and text.lstrip().startswith(("%", "ROOT")):
         try:
@@ -98,8 +98,8 @@ def _metadata(instruction: Instruction | None, module: HloModule | None) -> tupl
         source = f"{meta.source_file}:{meta.source_line}" if meta.source_file else None
         if scope or source or module is None or instruction.opcode != "fusion":
             return scope, source
-        called = module.computation(instruction.called_computations[0].name) if instruction.called_computations else None
-        instruction = called.root if called is not None else None
+        called = instruction.called_by_role("calls")
+        instruction = module.computation(called[0]).root if called else None
         seen += 1
     return None, None
 

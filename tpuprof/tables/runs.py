@@ -17,6 +17,8 @@ from tpuprof.quality import Quality
 from tpuprof.tables.nesting import Nesting
 from tpuprof.tables.rows import CLOCK_DEVICE, CLOCK_MAPPED, NO_TIME, CoreRecord, ModuleRows, OpInfo
 
+_MAPPED_SLACK_PS = 2_000  # mapped times are rounded to the tick of the host's mapping
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Runs:
@@ -107,8 +109,7 @@ def _first_instructions(core: CoreRecord, top: np.ndarray[tuple[int], np.dtype[n
     first = np.full(int(program.max()) + 1, -1, np.int64)
     changes = np.flatnonzero(np.concatenate([[True], program[1:] != program[:-1]]))
     votes: dict[int, Counter[int]] = {}
-    slack = 2_000  # mapped times are rounded to the tick of the host's mapping
-    at = np.searchsorted(start, core.modules.start - slack, side="left")
+    at = np.searchsorted(start, core.modules.start - _MAPPED_SLACK_PS, side="left")
     for row, op in enumerate(at.tolist()):
         if op < len(top) and core.modules.program_id[row] == infos[int(info[op])].program_id:
             votes.setdefault(int(program[op]), Counter())[int(info[op])] += 1
@@ -127,18 +128,22 @@ def _inherit(run_of_op: I32, parent: I64) -> None:
 
 
 def _include_waits(core: CoreRecord, start: I64, end: I64) -> None:
-    """Moves each run's start to that of the first wait between the previous run's end and its first op."""
+    """Moves each run's start to that of the first wait before its first op.
+
+    A wait belongs to the run if it begins after the previous run's end and after the last recorded module row
+    before the run's first op: that row may be of a program that has waits but no ops.
+    """
     waits = core.waits
     if not len(waits):
         return
+    row = np.searchsorted(core.modules.start, start + _MAPPED_SLACK_PS, side="right") - 1
+    bound = core.modules.start[row] - _MAPPED_SLACK_PS if len(core.modules) else np.full(len(start), NO_TIME)
+    bound = np.where(row >= 0, bound, NO_TIME)
+    bound[1:] = np.maximum(bound[1:], end[:-1])
     owner = np.searchsorted(start, waits.start, side="left")  # the run that starts at or after the wait
-    first_op = start.copy()
     for wait, run in enumerate(owner.tolist()):
-        if run >= len(start):
-            continue
-        begin = int(waits.start[wait])
-        if (run == 0 or begin >= end[run - 1]) and begin <= first_op[run]:
-            start[run] = min(int(start[run]), begin)
+        if run < len(start) and waits.start[wait] >= bound[run]:
+            start[run] = min(int(start[run]), int(waits.start[wait]))
 
 
 def _cross_check(core: CoreRecord, modules: ModuleRows) -> tuple[Quality, ...]:

@@ -131,7 +131,7 @@ def _start_of(
                 return row
             instruction = infos[row].instruction
         elif done.program is not None:
-            instruction = done.program.instruction(name)
+            instruction = done.program.find(name)
         else:
             return None
     return None
