@@ -62,6 +62,4 @@ def build_messages(package: str, spec: ProtoSpec) -> dict[str, Any]:
                 field.oneof_index = oneofs[match["oneof"]]
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
-    return {
-        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}")) for name in spec
-    }
+    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}")) for name in spec}

@@ -86,8 +86,7 @@ class Schema:
             actual = str(series.dtype)
             if actual != column.pandas_dtype and not (column.dtype == "string" and actual in ("object", "str")):
                 raise SchemaError(
-                    f"Column {column.name!r} of table {self.name!r} is {actual}, its schema says "
-                    f"{column.pandas_dtype}."
+                    f"Column {column.name!r} of table {self.name!r} is {actual}, its schema says {column.pandas_dtype}."
                 )
             if not column.nullable and bool(series.isna().any()):
                 raise SchemaError(f"Column {column.name!r} of table {self.name!r} must not hold nulls.")

@@ -214,9 +214,7 @@ class Trace:
             _must_exist("device", [w for w in wanted if w not in known], known)
             keep = [at for at, device in enumerate(known) if device in wanted]
             cores = tuple(built.cores[at] for at in keep)
-            built = replace(
-                built, cores=cores, steps=replace(built.steps, cores=tuple(core.steps for core in cores))
-            )
+            built = replace(built, cores=cores, steps=replace(built.steps, cores=tuple(core.steps for core in cores)))
         if steps is not None:
             numbers = frozenset(int(step) for step in steps)
             have = sorted({int(n) for core in built.cores for n in core.steps.number.tolist()})

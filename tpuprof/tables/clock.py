@@ -76,7 +76,9 @@ class Times:
     clock: U8
 
 
-def device_times(plane: Plane, events: Events, base_ps: int) -> tuple[I64, I64, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+def device_times(
+    plane: Plane, events: Events, base_ps: int
+) -> tuple[I64, I64, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
     """(start, duration, present) by the device's own timer, where an event carries both stats."""
     offset, has_offset = events.int_stat(plane.stat_row("device_offset_ps"))
     duration, has_duration = events.int_stat(plane.stat_row("device_duration_ps"))

@@ -106,7 +106,14 @@ def _collect(plane: Plane, start_ns: int | None, origin: int) -> _Ops | None:
         np.concatenate([part[column] for part in parts]) for column in range(8)
     )
     return _Ops(
-        lane.astype(np.int32), op.astype(np.int32), module.astype(np.int32), program, run_id, ordinal, start, duration
+        lane.astype(np.int32),
+        op.astype(np.int32),
+        module.astype(np.int32),
+        program,
+        run_id,
+        ordinal,
+        start,
+        duration,
     )
 
 
@@ -127,9 +134,7 @@ def _infos(plane: Plane, ops: _Ops, programs: Programs, registry: Registry) -> I
         registry_key = ("cpu", name, program_id, module_name)
         row = registry.row(registry_key)
         if row is None:
-            row = registry.add(
-                registry_key, op_info(name, programs, program_id=program_id, module_name=module_name)
-            )
+            row = registry.add(registry_key, op_info(name, programs, program_id=program_id, module_name=module_name))
         rows[index] = row
     return rows[inverse.reshape(-1)]
 

@@ -44,7 +44,9 @@ def ops_frame(built: Built) -> pd.DataFrame:
             "run": _masked(run.astype(np.int32), run < 0),
             "step": _masked(*_steps_of(built, keep)),
             "start_ps": _cat([c.record.ops.start[rows] for c, rows in zip(built.cores, keep, strict=True)]),
-            "duration_ps": _masked(_cat([c.record.ops.duration[r] for c, r in zip(built.cores, keep, strict=True)]), ~valid),
+            "duration_ps": _masked(
+                _cat([c.record.ops.duration[r] for c, r in zip(built.cores, keep, strict=True)]), ~valid
+            ),
             "self_ps": _masked(_cat([c.nesting.self_ps[r] for c, r in zip(built.cores, keep, strict=True)]), ~valid),
             "clock": pd.Categorical.from_codes(
                 _cat([c.record.ops.clock[rows] for c, rows in zip(built.cores, keep, strict=True)]).astype(np.int8),
@@ -152,14 +154,20 @@ def gaps_frame(built: Built) -> pd.DataFrame:
 
 def collectives_frame(built: Built) -> pd.DataFrame:
     """Table ``collectives``: one row per occurrence of a collective on a core."""
-    columns: dict[str, list[Any]] = {name: [] for name in ("info", "form", "start", "window", "hidden", "step", "no_step")}
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("info", "form", "start", "window", "hidden", "step", "no_step")
+    }
     for core in built.cores:
         w = core.windows
         mask = w.is_collective
         spans = w.spans(mask)
         hidden = overlap(spans, union(core.partition.compute))
         at = np.searchsorted(core.steps.start, spans.start, side="right") - 1
-        inside = (at >= 0) & (spans.start < core.steps.end[np.maximum(at, 0)]) if len(core.steps) else np.zeros(len(at), np.bool_)
+        inside = (
+            (at >= 0) & (spans.start < core.steps.end[np.maximum(at, 0)])
+            if len(core.steps)
+            else np.zeros(len(at), np.bool_)
+        )
         columns["info"].append(w.info[mask])
         columns["form"].append(w.form[mask])
         columns["start"].append(spans.start)
@@ -171,7 +179,9 @@ def collectives_frame(built: Built) -> pd.DataFrame:
     form, window, hidden = _cat(columns["form"]), _cat(columns["window"]), _cat(columns["hidden"])
     half = (form == FORMS.index("start_only")) | (form == FORMS.index("done_only"))
     infos = built.infos
-    members = np.array([_participants(i) for i in infos] or [-1], np.int32)[info] if len(info) else np.zeros(0, np.int32)
+    members = (
+        np.array([_participants(i) for i in infos] or [-1], np.int32)[info] if len(info) else np.zeros(0, np.int32)
+    )
     volume = np.array([_full_bytes(i) for i in infos] or [-1], np.int64)[info] if len(info) else np.zeros(0, np.int64)
     frame = pd.DataFrame(
         {
@@ -224,7 +234,9 @@ def host_events_frame(recordings: Sequence[Recording], origin: int) -> pd.DataFr
     frame = pd.DataFrame(
         {
             "host": pd.Categorical.from_codes(codes, pd.Index(host_names, dtype="str")),
-            "thread": pd.Categorical.from_codes(_cat(columns["thread"], np.int32), pd.Index(list(threads), dtype="str")),
+            "thread": pd.Categorical.from_codes(
+                _cat(columns["thread"], np.int32), pd.Index(list(threads), dtype="str")
+            ),
             "name": pd.Categorical.from_codes(_cat(columns["name"], np.int32), pd.Index(list(names), dtype="str")),
             "start_ps": _cat(columns["start"]),
             "duration_ps": _masked(_cat(columns["duration"]), _cat(columns["bad"], np.bool_)),

@@ -18,7 +18,13 @@ _STREAM = re.compile(r"Stream #\d+")
 # A copy kernel of the AMD runtime says nothing of its direction; the host call that launched it does.
 _COPY_KERNEL = re.compile(r"__amd_rocclr_copy\w*")
 _HOST_COPY = re.compile(r"(?:hip|cu)Memcpy(?P<kind>HtoD|DtoH|DtoD|PeerAsync|Peer)?")
-_COPY_NAMES = {"HtoD": "MemcpyH2D", "DtoH": "MemcpyD2H", "DtoD": "MemcpyD2D", "Peer": "MemcpyP2P", "PeerAsync": "MemcpyP2P"}
+_COPY_NAMES = {
+    "HtoD": "MemcpyH2D",
+    "DtoH": "MemcpyD2H",
+    "DtoD": "MemcpyD2D",
+    "Peer": "MemcpyP2P",
+    "PeerAsync": "MemcpyP2P",
+}
 
 
 def gpu_cores(recording: Recording, programs: Programs, registry: Registry, origin: int) -> list[CoreRecord]:
@@ -32,15 +38,15 @@ def gpu_cores(recording: Recording, programs: Programs, registry: Registry, orig
         parts: list[Rows] = []
         launched: list[I64] = []
         for lane, line in enumerate(streams):
-            rows, launch = _stream_rows(plane, line, lane, programs, registry, launches, line_base_ps(line, start_ns, origin))
+            rows, launch = _stream_rows(
+                plane, line, lane, programs, registry, launches, line_base_ps(line, start_ns, origin)
+            )
             parts.append(rows)
             launched.append(launch)
         if not parts:
             continue
         launch_all = np.concatenate(launched)
-        order = np.lexsort(
-            (-np.concatenate([p.duration for p in parts]), np.concatenate([p.start for p in parts]))
-        )
+        order = np.lexsort((-np.concatenate([p.duration for p in parts]), np.concatenate([p.start for p in parts])))
         cores.append(
             CoreRecord(
                 device=Device(
@@ -110,7 +116,7 @@ def _stream_rows(
                     name,
                     programs,
                     text=kernel,
-                    program_id=program_id & MASK64 if program_id != -1 or bool(has_program.any()) and op >= 0 else None,
+                    program_id=program_id & MASK64 if program_id != -1 or (bool(has_program.any()) and op >= 0) else None,
                     module_name=plane.stat_names[module] if module >= 0 else None,
                     scope=plane.stat_names[scope] if scope >= 0 else None,
                 ),
@@ -133,14 +139,19 @@ def _copy_kind(launch_at: np.ndarray[tuple[int], np.dtype[np.int64]], names: lis
     return kinds
 
 
-def _inline(plane: Plane, line: Line, stat: str, inverse: np.ndarray[tuple[int], np.dtype[np.intp]], index: int) -> str | None:
+def _inline(
+    plane: Plane, line: Line, stat: str, inverse: np.ndarray[tuple[int], np.dtype[np.intp]], index: int
+) -> str | None:
     row = plane.stat_row(stat)
     if row < 0:
         return None
     event = int(np.flatnonzero(inverse.reshape(-1) == index)[0])
     span = slice(int(line.events.stat_ptr[event]), int(line.events.stat_ptr[event + 1]))
     for key, kind, bits in zip(
-        line.events.stat_key[span].tolist(), line.events.stat_kind[span].tolist(), line.events.stat_bits[span].tolist(), strict=True
+        line.events.stat_key[span].tolist(),
+        line.events.stat_kind[span].tolist(),
+        line.events.stat_bits[span].tolist(),
+        strict=True,
     ):
         if key == row and kind in (StatKind.STR, StatKind.BYTES):
             value = plane.value(kind, bits)

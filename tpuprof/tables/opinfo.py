@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tpuprof.errors import HloError
 from tpuprof.formats.xspace import EventMeta
 from tpuprof.hlo import HloModule, Instruction, parse_instruction_text
-from tpuprof.errors import HloError
 from tpuprof.tables.classify import classify_event
 from tpuprof.tables.programs import MASK64, Programs
 from tpuprof.tables.rows import OpInfo, module_label
@@ -70,9 +70,7 @@ def op_info(
     )
 
 
-def op_info_of_meta(
-    meta: EventMeta, programs: Programs, module_names: dict[int, str], extra: dict[str, Any]
-) -> OpInfo:
+def op_info_of_meta(meta: EventMeta, programs: Programs, module_names: dict[int, str], extra: dict[str, Any]) -> OpInfo:
     """The op that a TPU event metadata entry describes; ``extra`` are stats found on the event instead."""
     stats = {**meta.stats, **extra}
     program_id = stats.get("program_id")

@@ -59,7 +59,13 @@ class Programs(Mapping[int, HloModule]):
             return parse_proto(self._raw[key])
         except HloError as error:
             self.quality.append(
-                Quality("hlo_unreadable", "warning", f"The HLO of program {key} cannot be read: {error}", 1, {"program_id": key})
+                Quality(
+                    "hlo_unreadable",
+                    "warning",
+                    f"The HLO of program {key} cannot be read: {error}",
+                    1,
+                    {"program_id": key},
+                )
             )
             return None
 

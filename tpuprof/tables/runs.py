@@ -99,7 +99,9 @@ def _rebuild(core: CoreRecord, nesting: Nesting, infos: Sequence[OpInfo], progra
     return Runs(modules, run_of_op, _cross_check(core, modules))
 
 
-def _first_instructions(core: CoreRecord, top: np.ndarray[tuple[int], np.dtype[np.intp]], infos: Sequence[OpInfo], programs: I64) -> I64:
+def _first_instructions(
+    core: CoreRecord, top: np.ndarray[tuple[int], np.dtype[np.intp]], infos: Sequence[OpInfo], programs: I64
+) -> I64:
     """For each program the info row of the op that starts it.
 
     Every recorded module row votes for the first op after it; most rows are right even where some are far off. A

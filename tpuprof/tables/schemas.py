@@ -68,12 +68,21 @@ OPS = Schema(
         Column("module", "category", "The program, as `name(program id)`.", nullable=True),
         Column("scope", "category", "The name-scope path from the HLO metadata.", nullable=True),
         Column("source", "category", "The source line, as `file:line`.", nullable=True),
-        Column("run", "int32", "Which execution of a program on this core, from 0 in order of time.", nullable=True),
+        Column(
+            "run",
+            "int32",
+            "Which execution of a program on this core, from 0 in order of time.",
+            nullable=True,
+        ),
         Column("step", "int64", "The step in whose window the op starts.", nullable=True),
         Column("start_ps", "int64", "Start, relative to the trace's origin.", "ps"),
         Column("duration_ps", "int64", "Duration, clipped at the next sibling; null if bad.", "ps", nullable=True),
         Column("self_ps", "int64", "Duration minus children on the same line; null if bad.", "ps", nullable=True),
-        Column("clock", "category", "device: the core's own timer; mapped: moved onto it; host: the host's clock."),
+        Column(
+            "clock",
+            "category",
+            "device: the core's own timer; mapped: moved onto it; host: the host's clock.",
+        ),
     ),
 )
 
@@ -118,7 +127,13 @@ PARTITION = Schema(
         Column("hidden_collective_ps", "int64", "Collectives in flight under compute; not part of the sum.", "ps"),
         Column("hidden_dma_ps", "int64", "Copies in flight under compute; not part of the sum.", "ps"),
         *(
-            Column(f"idle_{cause}_ps", "int64", f"Idle time with the cause {cause}; null if unknown.", "ps", nullable=True)
+            Column(
+                f"idle_{cause}_ps",
+                "int64",
+                f"Idle time with the cause {cause}; null if unknown.",
+                "ps",
+                nullable=True,
+            )
             for cause in IDLE_CAUSES
         ),
     ),
@@ -155,7 +170,13 @@ COLLECTIVES = Schema(
         Column("exposed_ps", "int64", "The window minus compute on this core.", "ps", nullable=True),
         Column("hidden_ps", "int64", "The window's overlap with compute on this core.", "ps", nullable=True),
         Column("participants", "int32", "Devices of a group, from the HLO; null if unknown.", nullable=True),
-        Column("bytes", "int64", "Full (gathered) size per group from the HLO; null if unknown.", "B", nullable=True),
+        Column(
+            "bytes",
+            "int64",
+            "Full (gathered) size per group from the HLO; null if unknown.",
+            "B",
+            nullable=True,
+        ),
     ),
 )
 
@@ -191,6 +212,5 @@ OP_STATS = Schema(
 )
 
 TABLES = {
-    schema.name: schema
-    for schema in (EVENTS, OPS, MODULES, STEPS, PARTITION, GAPS, COLLECTIVES, HOST_EVENTS, OP_STATS)
+    schema.name: schema for schema in (EVENTS, OPS, MODULES, STEPS, PARTITION, GAPS, COLLECTIVES, HOST_EVENTS, OP_STATS)
 }

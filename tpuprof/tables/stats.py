@@ -13,7 +13,9 @@ from tpuprof.errors import UsageError
 from tpuprof.tables.schemas import IDLE_CAUSES, OP_STATS, PARTS
 
 GROUPINGS = ("op", "kind", "scope", "source", "module")
-IDLE_CAUSE_REASON = "causes that lie with the host are not attributed: the host's and the device's clocks are not compared"
+IDLE_CAUSE_REASON = (
+    "causes that lie with the host are not attributed: the host's and the device's clocks are not compared"
+)
 
 
 def step_times(steps: pd.DataFrame) -> pd.Series:
@@ -71,7 +73,10 @@ def breakdown(partition: pd.DataFrame, counted: np.ndarray[Any, np.dtype[np.bool
     return {
         "step_ps": _mean(rows["duration_ps"]),
         "parts": _parts(rows),
-        "hidden": {"collective_ps": _mean(rows["hidden_collective_ps"]), "dma_ps": _mean(rows["hidden_dma_ps"])},
+        "hidden": {
+            "collective_ps": _mean(rows["hidden_collective_ps"]),
+            "dma_ps": _mean(rows["hidden_dma_ps"]),
+        },
         "idle_causes": known,
         "idle_causes_reason": IDLE_CAUSE_REASON if any(v is None for v in known.values()) else None,
         "per_device": per_device,
@@ -110,7 +115,9 @@ def op_stats(ops: pd.DataFrame, by: str = "op") -> pd.DataFrame:
     own = _sum(group, np.where(valid, self_time.to_numpy(np.int64, na_value=0), 0), n)
     good = np.bincount(group[valid], minlength=n)
     everything = int(own.sum())
-    attributes = {name: _common(ops[name], group, first, n) for name in ("kind", "kind_source", "module", "scope", "source")}
+    attributes = {
+        name: _common(ops[name], group, first, n) for name in ("kind", "kind_source", "module", "scope", "source")
+    }
     unknown = {"scope": "(no scope)", "source": "(no source)", "module": "(no module)"}
     labels = ops[by].iloc[first].astype("str").where(ops[by].iloc[first].notna(), unknown.get(by, "(unknown)"))
     with np.errstate(invalid="ignore", divide="ignore"):

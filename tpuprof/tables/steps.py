@@ -84,11 +84,17 @@ def find_steps(
         windows = [_from_steps_line(core) for core in cores]
         source = "steps_line"
         if all(w is None for w in windows):
-            windows = [_from_annotations(core, run, annotations.get(core.device.host), quality) for core, run in zip(cores, runs, strict=True)]
+            windows = [
+                _from_annotations(core, run, annotations.get(core.device.host), quality)
+                for core, run in zip(cores, runs, strict=True)
+            ]
             source = "host_annotation"
     if not windows or all(w is None for w in windows):
         program = _main_program(runs, step_program, quality)
-        windows = [_from_program(core, run, program, quality) if program else None for core, run in zip(cores, runs, strict=True)]
+        windows = [
+            _from_program(core, run, program, quality) if program else None
+            for core, run in zip(cores, runs, strict=True)
+        ]
         source = "module"
     if all(w is None for w in windows):
         return Steps("none", tuple(_whole(core) for core in cores), 0, None, tuple(quality))
@@ -125,7 +131,9 @@ def _from_steps_line(core: CoreRecord) -> CoreSteps | None:
     return _make(marks.number, marks.start, end, np.ones(len(marks), np.bool_), pause)
 
 
-def _from_annotations(core: CoreRecord, runs: Runs, marks: StepMarks | None, quality: list[Quality]) -> CoreSteps | None:
+def _from_annotations(
+    core: CoreRecord, runs: Runs, marks: StepMarks | None, quality: list[Quality]
+) -> CoreSteps | None:
     """Steps start with the first device work that was launched inside the host's annotation."""
     if marks is None or not len(marks):
         return None
@@ -203,7 +211,9 @@ def _main_program(runs: Sequence[Runs], step_program: str | None, quality: list[
         if step_program not in total:
             names = ", ".join(sorted(total)) or "none"
             raise UsageError(
-                f"No program named {step_program!r} ran.", where="--step-program", hint=f"Programs that ran: {names}."
+                f"No program named {step_program!r} ran.",
+                where="--step-program",
+                hint=f"Programs that ran: {names}.",
             )
         return step_program
     if not total:

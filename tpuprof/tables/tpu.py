@@ -10,7 +10,15 @@ import numpy as np
 
 from tpuprof.formats.recording import Recording
 from tpuprof.formats.xspace import I32, I64, Events, Line, Plane, StatValue
-from tpuprof.tables.clock import NO_SHIFT, Shift, Times, line_base_ps, line_times, sample_shift, session_start_ns
+from tpuprof.tables.clock import (
+    NO_SHIFT,
+    Shift,
+    Times,
+    line_base_ps,
+    line_times,
+    sample_shift,
+    session_start_ns,
+)
 from tpuprof.tables.opinfo import op_info_of_meta, split_module_name
 from tpuprof.tables.programs import Programs
 from tpuprof.tables.rows import NO_TIME, CoreRecord, Device, ModuleRows, Registry, Rows, StepMarks
@@ -46,17 +54,13 @@ class _Context:
         return line_base_ps(line, self.start_ns, self.origin)
 
 
-def tpu_cores(
-    recording: Recording, programs: Programs, registry: Registry, origin: int
-) -> list[CoreRecord]:
+def tpu_cores(recording: Recording, programs: Programs, registry: Registry, origin: int) -> list[CoreRecord]:
     """The cores of one host: planes ``/device:TPU:N`` that hold at least one op."""
     start_ns = session_start_ns(recording.space)
     cores: list[CoreRecord] = []
     planes = [(int(m[1]), p) for p in recording.space.planes if (m := TPU_PLANE.match(p.name))]
     for ordinal, plane in sorted(planes, key=lambda pair: pair[0]):
-        context = _Context(
-            recording, plane, programs, registry, start_ns, origin, _module_names(plane)
-        )
+        context = _Context(recording, plane, programs, registry, start_ns, origin, _module_names(plane))
         core = _core(context, ordinal)
         if core is not None:
             cores.append(core)
@@ -149,7 +153,12 @@ def _infos(context: _Context, events: Events) -> I32:
         if has_event_facts:
             stats = plane.event_stats(events, event_row)
             extra = {name: stats[name] for name in _EVENT_FACTS if name in stats}
-        key = (meta.label, meta.name, extra.get("program_id", meta.stats.get("program_id")), meta.stats.get("tf_op"))
+        key = (
+            meta.label,
+            meta.name,
+            extra.get("program_id", meta.stats.get("program_id")),
+            meta.stats.get("tf_op"),
+        )
         found = registry.row(key)
         if found is None:
             found = registry.add(key, op_info_of_meta(meta, context.programs, context.module_names, extra))
@@ -237,9 +246,7 @@ def _step_rows(context: _Context, shift: Shift) -> StepMarks | None:
     index = np.array(rows, np.intp)[order]
     if not len(index):
         return None
-    return StepMarks(
-        np.array(numbers, np.int64)[order], times.start[index], (times.start + times.duration)[index]
-    )
+    return StepMarks(np.array(numbers, np.int64)[order], times.start[index], (times.start + times.duration)[index])
 
 
 def _dropped_from(context: _Context, shift: Shift) -> int | None:

@@ -79,9 +79,7 @@ def find_windows(core: CoreRecord, duration: I64, infos: Sequence[OpInfo]) -> Wi
         a, b = starts[at[good]], dones[good]
         taken[a] = taken[b] = True
         collective = infos[start_row].cls.async_class == "collective" or infos[done].cls.async_class == "collective"
-        parts.append(
-            _part(start_row, done, "async", ops.start[a], end[b], collective and not _host(infos[done]))
-        )
+        parts.append(_part(start_row, done, "async", ops.start[a], end[b], collective and not _host(infos[done])))
         paired.add((infos[done].module, infos[done].name))
         paired.add((infos[start_row].module, infos[start_row].name))
     for row in used_rows:
@@ -116,9 +114,7 @@ def _rows_by_info(info: I32, valid: BOOL) -> dict[int, npt.NDArray[np.intp]]:
     return {int(v): part for v, part in zip(values, np.split(order, first[1:]), strict=True)} if len(order) else {}
 
 
-def _start_of(
-    done: OpInfo, by_name: dict[tuple[str | None, str], int], infos: Sequence[OpInfo]
-) -> int | None:
+def _start_of(done: OpInfo, by_name: dict[tuple[str | None, str], int], infos: Sequence[OpInfo]) -> int | None:
     """The registry row of a done half's start half, through its operands (and those of updates in between)."""
     instruction = done.instruction
     for _ in range(MAX_CHAIN):
@@ -162,9 +158,7 @@ def _from_async_line(
     return parts
 
 
-def _part(
-    info: int, done: int, form: str, start: I64, end: I64, collective: bool
-) -> tuple[npt.NDArray[np.int64], ...]:
+def _part(info: int, done: int, form: str, start: I64, end: I64, collective: bool) -> tuple[npt.NDArray[np.int64], ...]:
     n = len(start)
     return (
         np.full(n, info if info >= 0 else done, np.int64),
@@ -181,5 +175,10 @@ def _collect(parts: Sequence[tuple[npt.NDArray[np.int64], ...]]) -> Windows:
     order = np.lexsort((columns[4], columns[3]))
     info, done, form, start, end, collective = (column[order] for column in columns)
     return Windows(
-        info.astype(np.int32), done.astype(np.int32), form.astype(np.uint8), start, end, collective.astype(np.bool_)
+        info.astype(np.int32),
+        done.astype(np.int32),
+        form.astype(np.uint8),
+        start,
+        end,
+        collective.astype(np.bool_),
     )
