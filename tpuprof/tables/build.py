@@ -206,9 +206,10 @@ def _hlo_quality(
             Quality(
                 "hlo_missing",
                 "warning",
-                f"The trace lacks the HLO of {len(missing)} program(s) that ran: {', '.join(list(missing.values())[:6])}"
-                f"{' …' if len(missing) > 6 else ''}. Shapes, FLOPs and scopes of their ops come from the trace where "
-                "it states them. Join an HLO dump with --hlo.",
+                f"The trace lacks the HLO of {len(missing)} program(s) that ran: "
+                f"{', '.join(list(missing.values())[:6])}{' …' if len(missing) > 6 else ''}. "
+                "Shapes, FLOPs and scopes of their ops come from the trace where it states them. Join an HLO dump with "
+                "--hlo.",
                 len(missing),
                 {"program_ids": sorted(missing)},
             )
@@ -247,7 +248,8 @@ def _expected_cores(cores: Sequence[Core], infos: Sequence[OpInfo]) -> list[Qual
         Quality(
             "cores_missing",
             "warning",
-            f"{len(cores)} of {expected} cores were traced. Averages are over {len(cores)} cores; nothing is scaled up.",
+            f"{len(cores)} of {expected} cores were traced. Averages are over {len(cores)} cores; nothing is scaled "
+            "up.",
             expected - len(cores),
             {"seen": len(cores), "expected": expected},
         )

@@ -86,7 +86,7 @@ def _stream_rows(
     """One stream's rows and the host time at which each was launched (NO_TIME where no link exists)."""
     events = line.events
     op_ref = events.ref_stat(plane.stat_row("hlo_op"))
-    program, has_program = events.int_stat(plane.stat_row("program_id"), missing=-1)
+    program, _ = events.int_stat(plane.stat_row("program_id"), missing=-1)
     module_ref = events.ref_stat(plane.stat_row("hlo_module"))
     scope_ref = events.ref_stat(plane.stat_row("name"))
     correlation, linked = events.int_stat(plane.stat_row("correlation_id"), missing=-1)
@@ -116,7 +116,7 @@ def _stream_rows(
                     name,
                     programs,
                     text=kernel,
-                    program_id=program_id & MASK64 if program_id != -1 or (bool(has_program.any()) and op >= 0) else None,
+                    program_id=program_id & MASK64 if program_id != -1 else None,
                     module_name=plane.stat_names[module] if module >= 0 else None,
                     scope=plane.stat_names[scope] if scope >= 0 else None,
                 ),

@@ -154,8 +154,7 @@ def _from_annotations(
         )
     used = np.unique(owner[owner >= 0])
     missing = sorted(set(range(len(marks))) - set(used.tolist()))
-    for k in missing:
-        quality.append(_no_device_work(core, int(marks.number[k])))
+    quality.extend(_no_device_work(core, int(marks.number[k])) for k in missing)
     if not len(used):
         return None
     first = np.array([start[owner == k].min() for k in used.tolist()], np.int64)
@@ -314,8 +313,7 @@ def _checked(core: CoreRecord, steps: CoreSteps, quality: list[Quality]) -> Core
     began = np.searchsorted(np.sort(core.ops.start[core.ops.valid & (core.ops.duration > 0)]), steps.start, side="left")
     running = began - np.searchsorted(ends, steps.start, side="right") > 0
     worked = (after > first) | running
-    for number in steps.number[~worked].tolist():
-        quality.append(_no_device_work(core, number))
+    quality.extend(_no_device_work(core, number) for number in steps.number[~worked].tolist())
     complete = steps.complete & worked
     if core.dropped_from is not None:
         complete = complete & (steps.end <= core.dropped_from)

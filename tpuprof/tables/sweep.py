@@ -40,7 +40,10 @@ NO_SPANS = Spans(np.zeros(0, np.int64), np.zeros(0, np.int64))
 def boundaries(groups: Sequence[Spans]) -> I64:
     """All distinct starts and ends, ascending."""
     parts = [a for spans in groups for a in (spans.start, spans.end) if len(a)]
-    return np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+    if not parts:
+        return np.zeros(0, np.int64)
+    cuts = np.sort(np.concatenate(parts))  # several times faster than np.unique, which hashes
+    return cuts[np.concatenate([[True], cuts[1:] != cuts[:-1]])]
 
 
 def active(cuts: I64, spans: Spans) -> BOOL:
