@@ -240,7 +240,8 @@ class Trace:
         """The mean step divided into its parts, over all cores and per core; null without device work."""
         from tpuprof.tables.stats import breakdown
 
-        return breakdown(self.partition, self.steps["counted"].to_numpy())
+        reasons = [core.clocks.reason for core in self.built.cores if core.clocks.reason is not None]
+        return breakdown(self.partition, self.steps["counted"].to_numpy(), reasons[0] if reasons else None)
 
     def critical_device(self) -> str | None:
         """The core with the longest mean step."""

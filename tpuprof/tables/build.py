@@ -10,17 +10,20 @@ import numpy as np
 import numpy.typing as npt
 
 from tpuprof.formats.recording import Recording
+from tpuprof.formats.xspace import I64
 from tpuprof.quality import Quality
 from tpuprof.tables.clock import origin_ns
 from tpuprof.tables.cpu import cpu_cores
 from tpuprof.tables.gpu import GPU_PLANE, gpu_cores
 from tpuprof.tables.host import step_annotations
+from tpuprof.tables.hostwork import Comparison, HostWork, compare_clocks, host_work, launch_delays
 from tpuprof.tables.nesting import Nesting, nest
 from tpuprof.tables.partition import CorePartition, op_levels, partition
 from tpuprof.tables.programs import Programs
 from tpuprof.tables.rows import CoreRecord, OpInfo, Registry
 from tpuprof.tables.runs import Runs, find_runs
 from tpuprof.tables.steps import CoreSteps, Steps, find_steps
+from tpuprof.tables.sweep import Spans
 from tpuprof.tables.tpu import TPU_PLANE, tpu_cores
 from tpuprof.tables.windows import Windows, find_windows
 
@@ -36,6 +39,7 @@ class Core:
     windows: Windows
     steps: CoreSteps
     partition: CorePartition
+    clocks: Comparison
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,22 +93,36 @@ def build(recordings: Sequence[Recording], programs: Programs, step_program: str
     runs = [find_runs(r, n, infos) for r, n in zip(records, nestings, strict=True)]
     annotations = {recording.host: marks for recording in recordings if (marks := step_annotations(recording, origin))}
     steps = find_steps(records, runs, annotations, step_program)
+    work = {recording.host: host_work(recording, origin) for recording in recordings}
     cores: list[Core] = []
     for record, nesting, run, step in zip(records, nestings, runs, steps.cores, strict=True):
         levels = op_levels(record, infos)
         windows = find_windows(record, record.ops.duration, infos)
-        parts = partition(record, record.ops.duration, levels, windows, run, step)
-        cores.append(Core(record, nesting, levels, run, windows, step, parts))
+        clocks = compare_clocks(record, launch_delays(record), annotations.get(record.device.host))
+        host = _on_core(work[record.device.host], record, clocks)
+        parts = partition(record, record.ops.duration, levels, windows, run, step, host)
+        cores.append(Core(record, nesting, levels, run, windows, step, parts, clocks))
     quality = [
         *_device_quality(recordings, cores, empty),
         *_row_quality(cores),
         *_hlo_quality(recordings, cores, infos, programs),
         *_expected_cores(cores, infos),
         *programs.quality,
-        *(q for core in cores for q in core.runs.quality),
+        *(q for core in cores for q in (*core.runs.quality, *core.clocks.quality)),
         *steps.quality,
     ]
     return Built(origin, tuple(cores), infos, steps, tuple(empty), tuple(quality))
+
+
+def _on_core(work: HostWork, core: CoreRecord, clocks: Comparison) -> list[Spans]:
+    """What the host did, on the core's clock; empty if the clocks cannot be compared."""
+    if clocks.reason is not None:
+        return []
+
+    def move(times: I64) -> I64:
+        return core.shift.to_device(times) - clocks.offset_ps
+
+    return [Spans(move(spans.start), move(spans.end)) for spans in work.spans]
 
 
 def _device_quality(recordings: Sequence[Recording], cores: Sequence[Core], empty: Sequence[str]) -> list[Quality]:

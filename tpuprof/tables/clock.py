@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tpuprof.formats.xspace import I64, U8, Events, Line, Plane, Space
-from tpuprof.tables.rows import CLOCK_DEVICE, CLOCK_HOST, CLOCK_MAPPED
+from tpuprof.tables.rows import CLOCK_DEVICE, CLOCK_HOST, CLOCK_MAPPED, NO_SHIFT, Shift
 
 ABSOLUTE_NS = 10**17  # ns since the epoch in 1973: no session is that long
 
@@ -39,32 +39,6 @@ def line_base_ps(line: Line, start_ns: int | None, origin: int) -> int:
     if line.timestamp_ns >= ABSOLUTE_NS:
         return (line.timestamp_ns - origin) * 1000
     return (line.timestamp_ns + (0 if start_ns is None else start_ns - origin)) * 1000
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Shift:
-    """The shift from the host's mapping to the device's own clock, sampled at ops; empty if there is no such clock."""
-
-    host_start: I64  # ascending
-    shift: I64  # host - device at these times
-
-    def next_after(self, host_start: I64) -> I64:
-        """The shift of the first op at or after each time (the last op's shift past the end)."""
-        at = np.searchsorted(self.host_start, host_start, side="left")
-        return self.shift[np.minimum(at, len(self.shift) - 1)]
-
-    def nearest(self, host_start: I64) -> I64:
-        """The shift of the op that starts nearest to each time."""
-        right = np.minimum(np.searchsorted(self.host_start, host_start, side="left"), len(self.shift) - 1)
-        left = np.maximum(right - 1, 0)
-        closer_left = host_start - self.host_start[left] < np.abs(self.host_start[right] - host_start)
-        return self.shift[np.where(closer_left, left, right)]
-
-    def __bool__(self) -> bool:
-        return len(self.shift) > 0
-
-
-NO_SHIFT = Shift(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

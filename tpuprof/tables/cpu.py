@@ -11,7 +11,7 @@ from tpuprof.formats.xspace import I32, I64, Plane
 from tpuprof.tables.clock import line_base_ps, session_start_ns
 from tpuprof.tables.opinfo import op_info
 from tpuprof.tables.programs import MASK64, Programs
-from tpuprof.tables.rows import CLOCK_HOST, NO_TIME, CoreRecord, Device, ModuleRows, Registry, Rows
+from tpuprof.tables.rows import CLOCK_HOST, NO_SHIFT, NO_TIME, CoreRecord, Device, ModuleRows, Registry, Rows
 
 HOST_PLANE = "/host:CPU"
 _END_TWIN = "end: "
@@ -68,6 +68,7 @@ def cpu_cores(recording: Recording, programs: Programs, registry: Registry, orig
                 waits=Rows.empty(),
                 modules=_modules(rows, registry, launch),
                 steps=None,
+                shift=NO_SHIFT,
                 dropped_from=None,
             )
         )
@@ -186,5 +187,6 @@ def _modules(rows: Rows, registry: Registry, launch: tuple[I64, I64]) -> ModuleR
         end=end[order],
         run_id=ids[order],
         launch=launched[order],
+        host_start=start[order],
         clock=np.full(len(ids), CLOCK_HOST, np.uint8),
     )

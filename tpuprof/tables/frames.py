@@ -100,11 +100,8 @@ def partition_frame(built: Built) -> pd.DataFrame:
     cores = built.cores
     width = len(schemas.PARTS)
     parts = np.concatenate([c.partition.parts for c in cores]) if cores else np.zeros((0, width), np.int64)
-    known = {
-        "dma_in_flight": _cat([c.partition.idle_dma_in_flight for c in cores]),
-        "intra_program": _cat([c.partition.idle_intra_program for c in cores]),
-    }
-    unknown = np.zeros(len(parts), np.int64), np.ones(len(parts), np.bool_)
+    causes = np.concatenate([c.partition.idle_causes for c in cores]) if cores else np.zeros((0, 10), np.int64)
+    compared = np.repeat([c.clocks.reason is None for c in cores], [len(c.steps) for c in cores]).astype(np.bool_)
     frame = pd.DataFrame(
         {
             "device": _devices(built, [len(c.steps) for c in cores]),
@@ -115,10 +112,10 @@ def partition_frame(built: Built) -> pd.DataFrame:
             "hidden_collective_ps": _cat([c.partition.hidden_collective for c in cores]),
             "hidden_dma_ps": _cat([c.partition.hidden_dma for c in cores]),
             **{
-                f"idle_{cause}_ps": _masked(known[cause], np.zeros(len(parts), np.bool_))
-                if cause in known
-                else _masked(*unknown)
-                for cause in schemas.IDLE_CAUSES
+                f"idle_{cause}_ps": _masked(
+                    np.ascontiguousarray(causes[:, at]), ~compared & (cause not in schemas.DEVICE_IDLE_CAUSES)
+                )
+                for at, cause in enumerate(schemas.IDLE_CAUSES)
             },
         }
     )

@@ -11,7 +11,7 @@ from tpuprof.formats.xspace import I32, I64, Line, Plane, StatKind
 from tpuprof.tables.clock import line_base_ps, session_start_ns
 from tpuprof.tables.opinfo import op_info
 from tpuprof.tables.programs import MASK64, Programs
-from tpuprof.tables.rows import NO_TIME, CoreRecord, Device, ModuleRows, Registry, Rows
+from tpuprof.tables.rows import NO_SHIFT, NO_TIME, CoreRecord, Device, ModuleRows, Registry, Rows
 
 GPU_PLANE = re.compile(r"/device:GPU:(\d+)\Z")
 _STREAM = re.compile(r"Stream #\d+")
@@ -67,6 +67,7 @@ def gpu_cores(recording: Recording, programs: Programs, registry: Registry, orig
                 waits=Rows.empty(),
                 modules=ModuleRows.empty(),
                 steps=None,
+                shift=NO_SHIFT,
                 dropped_from=None,
                 op_launch=launch_all[order],
             )

@@ -6,7 +6,7 @@ transfer; a wait for a copy; a wait for peers; idle. Work in flight under comput
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +15,9 @@ import numpy.typing as npt
 from tpuprof.formats.xspace import I64
 from tpuprof.tables.rows import CoreRecord, OpInfo
 from tpuprof.tables.runs import Runs
-from tpuprof.tables.schemas import COMPUTE_KINDS, PARTS
+from tpuprof.tables.schemas import COMPUTE_KINDS, IDLE_CAUSES, PARTS
 from tpuprof.tables.steps import CoreSteps
-from tpuprof.tables.sweep import BOOL, NO_SPANS, Spans, active, boundaries, sum_by_window
+from tpuprof.tables.sweep import BOOL, NO_SPANS, Spans, active, boundaries, overlap, sum_by_window, union
 from tpuprof.tables.windows import Windows
 
 _COLLECTIVE, _HOST, _DMA, _BARRIER, _IDLE = (
@@ -51,8 +51,7 @@ class CorePartition:
     parts: I64
     hidden_collective: I64
     hidden_dma: I64
-    idle_dma_in_flight: I64
-    idle_intra_program: I64
+    idle_causes: I64  # (steps, len(IDLE_CAUSES)); the device's own causes alone where the host's are unknown
     gaps: Gaps
     compute: Spans  # union-ready spans of all compute on the core
 
@@ -70,6 +69,7 @@ def partition(
     windows: Windows,
     runs: Runs,
     steps: CoreSteps,
+    host: Sequence[Spans] = (),
 ) -> CorePartition:
     """Divides the windows of a core's steps.
 
@@ -80,6 +80,7 @@ def partition(
         windows: collectives and copies of the core.
         runs: executions of programs, which tell gaps inside a program from those between programs.
         steps: disjoint windows in order of start.
+        host: what the host did by cause (in the order of IDLE_CAUSES), on the core's clock; empty if unknown.
     """
     start, end = core.ops.start, core.ops.start + duration
     by_level = [NO_SPANS] * len(PARTS)
@@ -93,7 +94,8 @@ def partition(
     barrier = Spans(core.barriers.start, core.barriers.end)
     run = Spans(runs.modules.start, np.maximum(runs.modules.end, runs.modules.start))
     step = Spans(steps.start, steps.end)
-    cuts = boundaries([*by_level, any_collective, dma, barrier, run, step])
+    host = [_near_idle(spans, by_level, step) for spans in host]
+    cuts = boundaries([*by_level, any_collective, dma, barrier, run, step, *host])
     n = max(len(cuts) - 1, 0)
 
     part = np.full(n, _IDLE, np.int8)
@@ -127,11 +129,31 @@ def partition(
         parts=np.stack([total(part == value) for value in range(len(PARTS))], axis=1),
         hidden_collective=total(computing & collective_now),
         hidden_dma=total(computing & dma_now),
-        idle_dma_in_flight=total(idle & dma_now),
-        idle_intra_program=total(idle & ~dma_now & in_run),
+        idle_causes=_idle_causes([active(cuts, spans) for spans in host], dma_now, in_run, idle, total),
         gaps=_gaps(cuts, idle, in_run, steps),
         compute=Spans(cuts[:-1][computing], cuts[1:][computing]) if n else NO_SPANS,
     )
+
+
+def _near_idle(spans: Spans, by_level: Sequence[Spans], steps: Spans) -> Spans:
+    """The spans that are not wholly inside busy time: only those can explain idle time."""
+    if not len(spans) or not len(steps):
+        return NO_SPANS
+    busy = union(Spans(np.concatenate([s.start for s in by_level]), np.concatenate([s.end for s in by_level])))
+    keep = overlap(spans, busy) < spans.end - spans.start
+    keep &= (spans.end > steps.start[0]) & (spans.start < steps.end[-1])
+    return Spans(spans.start[keep], spans.end[keep])
+
+
+def _idle_causes(host: Sequence[BOOL], dma_now: BOOL, in_run: BOOL, idle: BOOL, total: Callable[[BOOL], I64]) -> I64:
+    """Idle time by cause: at each instant the first that holds, the host's causes before the device's own."""
+    nothing = np.zeros_like(idle)
+    left = idle.copy()
+    columns: list[I64] = []
+    for mask in [*(host or [nothing] * (len(IDLE_CAUSES) - 3)), dma_now, in_run, ~nothing]:
+        columns.append(total(left & mask))
+        left &= ~mask
+    return np.stack(columns, axis=1)
 
 
 def _segment_bounds(cuts: I64, steps: CoreSteps) -> npt.NDArray[np.intp]:

@@ -18,6 +18,7 @@ from tpuprof.tables.classify import OpClass
 
 CLOCK_DEVICE, CLOCK_MAPPED, CLOCK_HOST = 0, 1, 2  # rows of schemas.CLOCKS
 NO_TIME = -(1 << 63)  # a time that is not known
+SHIFT_BLOCK = 256  # op samples per estimate of the shift between two clocks
 MAX_PS = 1 << 61  # no believable time of a trace is larger: about 26 days
 
 
@@ -160,6 +161,7 @@ class ModuleRows:
     end: I64
     run_id: I64  # -1 where not recorded
     launch: I64  # when the host launched this run, on the host's clock; NO_TIME where unknown
+    host_start: I64  # the start as recorded, on the host's mapping of the device clock
     clock: U8
 
     def __len__(self) -> int:
@@ -173,7 +175,7 @@ class ModuleRows:
     def empty() -> ModuleRows:
         """No executions."""
         i64 = np.zeros(0, np.int64)
-        return ModuleRows((), (), i64, i64, i64, i64, np.zeros(0, np.uint8))
+        return ModuleRows((), (), i64, i64, i64, i64, i64, np.zeros(0, np.uint8))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,6 +188,45 @@ class StepMarks:
 
     def __len__(self) -> int:
         return len(self.number)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shift:
+    """The shift from the host's mapping to the device's own clock, sampled at ops; empty if there is no such clock."""
+
+    host_start: I64  # ascending
+    shift: I64  # host - device at these times
+
+    def next_after(self, host_start: I64) -> I64:
+        """The shift of the first op at or after each time (the last op's shift past the end)."""
+        at = np.searchsorted(self.host_start, host_start, side="left")
+        return self.shift[np.minimum(at, len(self.shift) - 1)]
+
+    def nearest(self, host_start: I64) -> I64:
+        """The shift of the op that starts nearest to each time."""
+        right = np.minimum(np.searchsorted(self.host_start, host_start, side="left"), len(self.shift) - 1)
+        left = np.maximum(right - 1, 0)
+        closer_left = host_start - self.host_start[left] < np.abs(self.host_start[right] - host_start)
+        return self.shift[np.where(closer_left, left, right)]
+
+    def to_device(self, host: I64) -> I64:
+        """Host times on the device's clock, by the running median of the shift.
+
+        Single samples can be off by hundreds of milliseconds, so each block of samples speaks with its median, and
+        times between blocks are interpolated.
+        """
+        if not len(self.shift):
+            return host
+        blocks = max(len(self.shift) // SHIFT_BLOCK, 1)
+        at = np.array([np.median(part) for part in np.array_split(self.host_start, blocks)])
+        value = np.array([np.median(part) for part in np.array_split(self.shift, blocks)])
+        return host - np.interp(host, at, value).astype(np.int64)
+
+    def __bool__(self) -> bool:
+        return len(self.shift) > 0
+
+
+NO_SHIFT = Shift(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,6 +243,7 @@ class CoreRecord:
     waits: Rows  # waits at the start of a program, barriers included
     modules: ModuleRows
     steps: StepMarks | None
+    shift: Shift  # host - device clock, sampled at ops; empty where the core has one clock
     dropped_from: int | None  # when trace buffers were dropped
     op_launch: I64 | None = None  # per op when the host launched it, NO_TIME where unlinked; None: no links (TPU, CPU)
     collective_rows: I64 | None = None  # op rows that are, or end, collectives

@@ -94,6 +94,7 @@ def _rebuild(core: CoreRecord, nesting: Nesting, infos: Sequence[OpInfo], progra
         end=end,
         run_id=np.full(count, -1, np.int64),
         launch=np.full(count, NO_TIME, np.int64),
+        host_start=start,
         clock=np.full(count, CLOCK_DEVICE, np.uint8),
     )
     return Runs(modules, run_of_op, _cross_check(core, modules))

@@ -34,6 +34,9 @@ IDLE_CAUSES = (
     "unexplained",
 )
 
+DEVICE_IDLE_CAUSES = ("dma_in_flight", "intra_program")
+"""The causes that need no comparison of the host's clock with the device's."""
+
 OP_KINDS = (*COMPUTE_KINDS, "collective", "host_transfer", "dma_wait", "container")
 KIND_SOURCES = ("hlo", "category", "name", "none")
 CLOCKS = ("device", "mapped", "host")

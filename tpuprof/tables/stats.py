@@ -13,9 +13,6 @@ from tpuprof.errors import UsageError
 from tpuprof.tables.schemas import IDLE_CAUSES, OP_STATS, PARTS
 
 GROUPINGS = ("op", "kind", "scope", "source", "module")
-IDLE_CAUSE_REASON = (
-    "causes that lie with the host are not attributed: the host's and the device's clocks are not compared"
-)
 
 
 def step_times(steps: pd.DataFrame) -> pd.Series:
@@ -54,12 +51,15 @@ def step_statistics(steps: pd.DataFrame) -> dict[str, float | int | None]:
     }
 
 
-def breakdown(partition: pd.DataFrame, counted: np.ndarray[Any, np.dtype[np.bool_]]) -> dict[str, Any] | None:
+def breakdown(
+    partition: pd.DataFrame, counted: np.ndarray[Any, np.dtype[np.bool_]], reason: str | None
+) -> dict[str, Any] | None:
     """The mean step: means over counted (core, step) pairs, and the same for each core; null without any pair.
 
     Args:
         partition: table ``partition``.
         counted: for each of its rows whether it enters statistics.
+        reason: why the host's and the devices' clocks cannot be compared, null if they can.
     """
     rows = partition[counted]
     if not len(rows):
@@ -78,7 +78,7 @@ def breakdown(partition: pd.DataFrame, counted: np.ndarray[Any, np.dtype[np.bool
             "dma_ps": _mean(rows["hidden_dma_ps"]),
         },
         "idle_causes": known,
-        "idle_causes_reason": IDLE_CAUSE_REASON if any(v is None for v in known.values()) else None,
+        "idle_causes_reason": reason if any(v is None for v in known.values()) else None,
         "per_device": per_device,
     }
 

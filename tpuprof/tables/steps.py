@@ -177,13 +177,14 @@ def _device_work(core: CoreRecord, modules: ModuleRows, marks: StepMarks) -> tup
         launch = core.op_launch[valid] if core.op_launch is not None else np.full(len(start), NO_TIME, np.int64)
     if not len(start):
         return None
+    # On TPU a thread of its own enqueues programs, at times after the next annotation has begun: order is surer.
+    by_order = _equal_shares(modules, len(marks)) if len(modules) and core.device.platform == "tpu" else None
+    if by_order is not None:
+        return start, end, by_order, False
     linked = launch != NO_TIME
     if linked.any():
         owner = np.searchsorted(marks.start, launch, side="right") - 1
         return start, end, np.where(linked, owner, -1), False
-    by_order = _equal_shares(modules, len(marks)) if len(modules) else None
-    if by_order is not None:
-        return start, end, by_order, False
     return start, end, np.searchsorted(marks.start, start, side="right") - 1, True
 
 

@@ -10,18 +10,11 @@ import numpy as np
 
 from tpuprof.formats.recording import Recording
 from tpuprof.formats.xspace import I32, I64, Events, Line, Plane, StatValue
-from tpuprof.tables.clock import (
-    NO_SHIFT,
-    Shift,
-    Times,
-    line_base_ps,
-    line_times,
-    sample_shift,
-    session_start_ns,
-)
+from tpuprof.tables.clock import Times, line_base_ps, line_times, sample_shift, session_start_ns
+from tpuprof.tables.host import host_lines
 from tpuprof.tables.opinfo import op_info_of_meta, split_module_name
 from tpuprof.tables.programs import Programs
-from tpuprof.tables.rows import NO_TIME, CoreRecord, Device, ModuleRows, Registry, Rows, StepMarks
+from tpuprof.tables.rows import NO_SHIFT, NO_TIME, CoreRecord, Device, ModuleRows, Registry, Rows, Shift, StepMarks
 
 TPU_PLANE = re.compile(r"/device:TPU:(\d+)\Z")
 OPS_LINE, ASYNC_LINE, MODULES_LINE, STEPS_LINE, TRACEME_LINE = (
@@ -33,6 +26,7 @@ OPS_LINE, ASYNC_LINE, MODULES_LINE, STEPS_LINE, TRACEME_LINE = (
 )
 # Rows of op lines that are marks of the tracer and no ops (formats: pseudo-events).
 _PSEUDO = re.compile(r"(?:Trace Buffers Dropped|P state|bundle\.\d+)\Z")
+_ENQUEUE = "DoEnqueueProgram"
 BUFFERS_DROPPED = "Trace Buffers Dropped"
 _BARRIER = "barrier-cores"
 _WAITS = (_BARRIER, "dependency-wait")
@@ -49,6 +43,7 @@ class _Context:
     start_ns: int | None
     origin: int
     module_names: dict[int, str]
+    enqueued: dict[tuple[int, int], int]
 
     def base(self, line: Line) -> int:
         return line_base_ps(line, self.start_ns, self.origin)
@@ -57,10 +52,11 @@ class _Context:
 def tpu_cores(recording: Recording, programs: Programs, registry: Registry, origin: int) -> list[CoreRecord]:
     """The cores of one host: planes ``/device:TPU:N`` that hold at least one op."""
     start_ns = session_start_ns(recording.space)
+    enqueued = _enqueue_times(recording, start_ns, origin)
     cores: list[CoreRecord] = []
     planes = [(int(m[1]), p) for p in recording.space.planes if (m := TPU_PLANE.match(p.name))]
     for ordinal, plane in sorted(planes, key=lambda pair: pair[0]):
-        context = _Context(recording, plane, programs, registry, start_ns, origin, _module_names(plane))
+        context = _Context(recording, plane, programs, registry, start_ns, origin, _module_names(plane), enqueued)
         core = _core(context, ordinal)
         if core is not None:
             cores.append(core)
@@ -102,6 +98,7 @@ def _core(context: _Context, ordinal: int) -> CoreRecord | None:
         waits=waits,
         modules=_module_rows(context, shift),
         steps=_step_rows(context, shift),
+        shift=shift,
         dropped_from=_dropped_from(context, shift),
     )
 
@@ -225,9 +222,36 @@ def _module_rows(context: _Context, shift: Shift) -> ModuleRows:
         start=times.start[order],
         end=(times.start + times.duration)[order],
         run_id=_run_ids(context.plane, events)[order],
-        launch=np.full(len(order), NO_TIME, np.int64),
+        launch=_launched(context, events)[order],
+        host_start=(events.offset_ps + context.base(line))[order],
         clock=times.clock[order],
     )
+
+
+def _launched(context: _Context, events: Events) -> I64:
+    """For each module row when the host enqueued it: its consumer link names the host event's producer link."""
+    kind, _ = events.int_stat(context.plane.stat_row("_ct"))
+    link, present = events.int_stat(context.plane.stat_row("_c"))
+    result = np.full(len(events), NO_TIME, np.int64)
+    for row in np.flatnonzero(present).tolist():
+        result[row] = context.enqueued.get((int(kind[row]), int(link[row])), NO_TIME)
+    return result
+
+
+def _enqueue_times(recording: Recording, start_ns: int | None, origin: int) -> dict[tuple[int, int], int]:
+    """Starts of the host's enqueue calls by (link type, link), on the host's clock."""
+    found: dict[tuple[int, int], int] = {}
+    for plane, line in host_lines(recording):
+        rows = [row for row, meta in enumerate(plane.event_meta) if meta.label == _ENQUEUE]
+        at = np.flatnonzero(np.isin(line.events.meta, rows)) if rows else np.zeros(0, np.intp)
+        if not len(at):
+            continue
+        kind, _ = line.events.int_stat(plane.stat_row("_pt"))
+        link, present = line.events.int_stat(plane.stat_row("_p"))
+        base = line_base_ps(line, start_ns, origin)
+        for row in at[present[at]].tolist():
+            found[int(kind[row]), int(link[row])] = int(line.events.offset_ps[row]) + base
+    return found
 
 
 def _step_rows(context: _Context, shift: Shift) -> StepMarks | None:

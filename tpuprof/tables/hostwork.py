@@ -1,0 +1,171 @@
+"""What the host did, by cause of idle time, on a core's own clock.
+
+Host events are classified by name from one table; the names are those that JAX, PJRT and the TPU, GPU and CPU
+runtimes give their trace events. Idle time can only be blamed on the host where the two clocks can be compared:
+launch links or equal step numbers give the offset, and device work that seems to start before its launch shows that
+the clocks disagree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpuprof.formats.recording import Recording
+from tpuprof.formats.xspace import I64
+from tpuprof.quality import Quality
+from tpuprof.tables.clock import line_base_ps, session_start_ns
+from tpuprof.tables.host import host_lines
+from tpuprof.tables.rows import NO_TIME, CoreRecord, StepMarks
+from tpuprof.tables.sweep import Spans, union
+
+NAME_TABLE_VERSION = 1
+# In order of precedence: at each instant the first cause that holds decides.
+HOST_CAUSES = ("compile", "garbage_collection", "checkpoint", "host_sync", "input", "dispatch", "host_python")
+_NAMES: dict[str, tuple[str, ...]] = {
+    "compile": (
+        r"\S*(?:Compiler|Client)::Compile",
+        r"(?:Xla|Backend|Tpu|Pjrt)\w*Compile\b",
+        r"CompileAndLoad|\S*::RunBackend|\S*::RunHloPasses|HloPassPipeline|xla_compile|jax_compile",
+        r"\$\S*compiler\.py:\d+ (?:backend_compile|compile_or_get_cached)",
+        r"\$\S*pxla\.py:\d+ (?:lower_sharding_computation|compile)\b",
+    ),
+    "garbage_collection": (
+        r"PythonRefManager::CollectGarbage|GarbageCollect",
+        r"gc\.collect|\$?<built-in method collect",
+    ),
+    "checkpoint": (r"(?i:.*\b(?:checkpoint\w*[./: ]*(?:save|restore|write)|(?:save|write)_checkpoint|orbax)\b)",),
+    "host_sync": (
+        r"\S*TransferFromDevice(?:\b|=>)|D2H Dispatch",
+        r"\S*::(?:ToLiteral\w*|CopyRawToHost|BlockHostUntilReady)|\S*Await(?:Ready|Done)\w*",
+        r"(?:hip|cu)Memcpy(?:DtoH|FromDevice)\w*|Memcpy ?D(?:2|to)H",
+        r"\$\S*array\.py:\d+ (?:_value|__array__|__float__|item|tolist)\b|np\.asarray\(jax\.Array\)",
+        r"(?:\$\S*api\.py:\d+ )?(?:block_until_ready|device_get)\b",
+    ),
+    "input": (
+        r"\S*TransferToDevice(?:\b|=>)|H2D Dispatch|XlaLinearize|\S*BufferFromHost\w*|InfeedEnqueue\w*",
+        r"(?:hip|cu)Memcpy(?:HtoD|ToDevice)\w*|Memcpy ?H(?:2|to)D",
+        r"\S*(?:Iterator|Dataset)::\S*|(?:\$\S*api\.py:\d+ )?device_put\b",
+        r"(?i:(?:.*[/_. ])?(?:input_pipeline|data_?load\w*|(?:load|next|get)_batch|get_next|prefetch\w*)\b)",
+    ),
+    "dispatch": (
+        r"PjitFunction\b|ParseArguments\b|Handle inputs|dispatch\b",
+        r"(?:Scheduled )?\S*Executable::Execute\w*|\S*::Execute(?:Sharded|Prepare|Launch)\w*",
+        r"\S*EnqueueProgram\b|\S*EnqueueExecution\b|(?:hip|cu)(?:Module|da)?Launch\w*|\S*Launch(?:Kernel|OnDevice)\w*",
+    ),
+    "host_python": (r"\$",),
+}
+_PATTERNS = tuple(re.compile("|".join(_NAMES[cause])) for cause in HOST_CAUSES)
+# Threads that execute the device's own work on the CPU backend are no host work.
+_DEVICE_WORK = re.compile(
+    r"ThunkExecutor::|ThreadpoolListener::|end: |Rendezvous|InvokeRendezvous|Wait: pending_threads"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostWork:
+    """One host's events by cause (in the order of HOST_CAUSES), as disjoint spans on the host's clock."""
+
+    spans: tuple[Spans, ...]
+
+    def __len__(self) -> int:
+        return sum(len(s) for s in self.spans)
+
+
+def cause_of(name: str) -> int:
+    """The row of HOST_CAUSES that a host event's name stands for, -1 for none."""
+    if _DEVICE_WORK.match(name):
+        return -1
+    return next((row for row, pattern in enumerate(_PATTERNS) if pattern.match(name)), -1)
+
+
+def host_work(recording: Recording, origin: int) -> HostWork:
+    """What a host did, from its threads' events."""
+    start_ns = session_start_ns(recording.space)
+    causes: dict[int, np.ndarray[tuple[int], np.dtype[np.int8]]] = {}
+    starts: list[list[I64]] = [[] for _ in HOST_CAUSES]
+    ends: list[list[I64]] = [[] for _ in HOST_CAUSES]
+    for plane, line in host_lines(recording):
+        table = causes.get(id(plane))
+        if table is None:
+            table = np.array([cause_of(meta.label) for meta in plane.event_meta] or [-1], np.int8)
+            causes[id(plane)] = table
+        events = line.events
+        cause = table[events.meta]
+        cause = np.where(events.duration_ps > 0, cause, -1)
+        if plane.stat_row("hlo_op") >= 0 and bool((cause >= 0).any()):
+            owner, _, _ = events.find(plane.stat_row("hlo_op"))
+            if plane.stat_row("device_ordinal") >= 0:
+                cause[owner] = -1
+        base = line_base_ps(line, start_ns, origin)
+        for row in np.unique(cause[cause >= 0]).tolist():
+            mine = np.flatnonzero(cause == row)
+            start = events.offset_ps[mine] + base
+            starts[row].append(start)
+            ends[row].append(start + events.duration_ps[mine])
+    return HostWork(
+        tuple(
+            union(Spans(np.concatenate(a), np.concatenate(b))) if a else Spans.of([], [])
+            for a, b in zip(starts, ends, strict=True)
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """How a core's clock and its host's compare.
+
+    ``reason`` is null if they can be compared. ``offset_ps`` is what to add to the core's (mapped) times to get
+    host times: 0 unless device work seems to start before its launch.
+    """
+
+    offset_ps: int
+    reason: str | None
+    quality: tuple[Quality, ...] = ()
+
+
+def compare_clocks(core: CoreRecord, launch_delays: Sequence[int], marks: StepMarks | None) -> Comparison:
+    """Estimates the offset between a core's clock and its host's.
+
+    Args:
+        core: the core.
+        launch_delays: device start minus host launch of everything the trace links, in ps.
+        marks: the host's step annotations; equal numbers on the device's Steps line link too.
+    """
+    if core.device.platform == "cpu":
+        return Comparison(0, None)
+    delays = list(launch_delays)
+    if not delays and marks is not None and core.steps is not None:
+        host = dict(zip(marks.number.tolist(), marks.start.tolist(), strict=True))
+        delays = [
+            start - host[number]
+            for number, start in zip(core.steps.number.tolist(), core.steps.start.tolist(), strict=True)
+            if number in host
+        ]
+    if not delays:
+        return Comparison(0, "nothing in the trace links device work to the host call that launched it")
+    smallest = min(delays)
+    if smallest >= 0:
+        return Comparison(0, None)
+    note = Quality(
+        "host_device_offset",
+        "warning",
+        f"Device work of {core.device.id} seems to start {-smallest} ps before the host launched it: the two clocks "
+        "disagree by at least that. Idle causes are aligned with this offset; delays between host and device are not "
+        "reported.",
+        None,
+        {"device": core.device.id, "offset_ps": smallest},
+    )
+    return Comparison(-smallest, None, (note,))
+
+
+def launch_delays(core: CoreRecord) -> list[int]:
+    """Device start minus host launch of all linked work of a core, in ps."""
+    if core.op_launch is not None:
+        linked = core.op_launch != NO_TIME
+        return (core.ops.start[linked] - core.op_launch[linked]).tolist()
+    linked = core.modules.launch != NO_TIME
+    return (core.modules.host_start[linked] - core.modules.launch[linked]).tolist()
