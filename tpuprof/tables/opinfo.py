@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from tpuprof.errors import HloError
@@ -11,16 +10,6 @@ from tpuprof.hlo import HloModule, Instruction, parse_instruction_text
 from tpuprof.tables.classify import classify_event
 from tpuprof.tables.programs import MASK64, Programs
 from tpuprof.tables.rows import OpInfo, module_label
-
-_MODULE_NAME = re.compile(r"(?P<name>.*?)\((?P<id>-?\d+)\)\Z", re.DOTALL)
-
-
-def split_module_name(text: str) -> tuple[str, int | None]:
-    """``jit_f(123)`` as (``jit_f``, 123); ids are taken modulo 2^64."""
-    match = _MODULE_NAME.match(text)
-    if match is None:
-        return text, None
-    return match["name"], int(match["id"]) & MASK64
 
 
 def op_info(

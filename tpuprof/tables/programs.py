@@ -6,14 +6,16 @@ recorded. Only those that ops refer to are parsed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from tpuprof.errors import HloError
-from tpuprof.formats.xspace import Space
+from tpuprof.formats.xspace import EventMeta, Space
 from tpuprof.hlo import HloModule, parse_proto
 from tpuprof.quality import Quality
 
 MASK64 = (1 << 64) - 1
+_MODULE_NAME = re.compile(r"(?P<name>.*?)\((?P<id>-?\d{1,20})\)\Z", re.DOTALL)
 
 
 class Programs(Mapping[int, HloModule]):
@@ -80,5 +82,25 @@ def collect_programs(spaces: Iterable[Space], outside: Iterable[HloModule] = ())
             for meta in plane.event_meta:
                 for name, value in meta.stats.items():
                     if isinstance(value, bytes) and name.lower().replace(" ", "_") == "hlo_proto":
-                        raw.setdefault(meta.id & MASK64, value)
+                        raw.setdefault(_program_id(meta), value)
     return Programs(raw, outside)
+
+
+def _program_id(meta: EventMeta) -> int:
+    """The id by which ops refer to the program: stated, or in the name, else the entry's own id.
+
+    TPU and GPU runtimes use the program id as the entry's id; the CPU runtime numbers entries as it likes.
+    """
+    stated = meta.stats.get("program_id")
+    if isinstance(stated, int):
+        return stated & MASK64
+    _, named = split_module_name(meta.name)
+    return meta.id & MASK64 if named is None else named
+
+
+def split_module_name(text: str) -> tuple[str, int | None]:
+    """``jit_f(123)`` as (``jit_f``, 123); ids are taken modulo 2^64."""
+    match = _MODULE_NAME.match(text)
+    if match is None:
+        return text, None
+    return match["name"], int(match["id"]) & MASK64

@@ -12,8 +12,8 @@ from tpuprof.formats.recording import Recording
 from tpuprof.formats.xspace import I32, I64, Events, Line, Plane, StatValue
 from tpuprof.tables.clock import Times, line_base_ps, line_times, sample_shift, session_start_ns
 from tpuprof.tables.host import host_lines
-from tpuprof.tables.opinfo import op_info_of_meta, split_module_name
-from tpuprof.tables.programs import Programs
+from tpuprof.tables.opinfo import op_info_of_meta
+from tpuprof.tables.programs import Programs, split_module_name
 from tpuprof.tables.rows import NO_SHIFT, NO_TIME, CoreRecord, Device, ModuleRows, Registry, Rows, Shift, StepMarks
 
 TPU_PLANE = re.compile(r"/device:TPU:(\d+)\Z")
