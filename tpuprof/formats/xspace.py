@@ -23,6 +23,12 @@ U8 = npt.NDArray[np.uint8]
 StatValue = float | int | str | bytes
 
 
+class Ref(str):
+    """Text that a writer stores once per plane, as a reference to a stat name; readers give plain text."""
+
+    __slots__ = ()
+
+
 class StatKind(IntEnum):
     """How a stat's value is written; the numbers are the field numbers of the format."""
 
