@@ -101,6 +101,27 @@ def test_every_kind_of_buffer(form: object, tmp_path: Path) -> None:
     assert plain(result.space) == expected
 
 
+def test_maps_are_released_while_they_are_read_but_only_read_only_ones(tmp_path: Path) -> None:
+    builder = SpaceBuilder()
+    line = builder.add_plane("p").add_line("l")
+    for i in range(150_000):
+        line.add_event("e", i, 1, stats={"s": "text", "i": i})
+    data = builder.to_bytes()
+    (tmp_path / "x").write_bytes(data)
+    with (tmp_path / "x").open("r+b") as file:
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            space = read_xplane(mapped).space
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as private:
+            at = data.index(b"text") + 4
+            private[at - 4 : at] = b"TEXT"
+            changed = read_xplane(private).space
+            assert private[at - 4 : at] == b"TEXT"
+    for read, first in ((space, "text"), (changed, "TEXT")):
+        events = read.planes[0].lines[0].events
+        assert np.array_equal(events.offset_ps, np.arange(150_000))
+        assert read.planes[0].text_stat(events, "s")[:2] == [first, "text"]
+
+
 # --- chunks -----------------------------------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from tpuprof.formats.xplane_metadata import Metadata
 from tpuprof.formats.xplane_wire import (
     Decoded,
     LinePart,
+    Pages,
     Segment,
     allocate,
     count_line,
@@ -47,20 +48,26 @@ class _Draft:
 
 
 def read_lines(
-    buffer: U8, chunks: Sequence[Chunk], metadata: Metadata, notes: Notes, where: str = ""
+    buffer: U8, pages: Pages, chunks: Sequence[Chunk], metadata: Metadata, notes: Notes, where: str = ""
 ) -> tuple[tuple[Line, ...], tuple[bytes, ...]]:
     """All lines of a plane and the values of their STR and BYTES stats.
 
     Lines with the same id and name are one line. Ids without metadata get made-up names in ``metadata``.
     """
+
+    def count(span: list[int]) -> LinePart:
+        part = count_line(buffer, *span)
+        pages.release(*span)
+        return part
+
     groups: dict[tuple[int, bytes], list[tuple[int, LinePart]]] = {}
     for index, chunk in enumerate(chunks):
-        parts = _map(lambda span: count_line(buffer, span[0], span[1]), chunk.lines.tolist(), _size)
+        parts = _map(count, chunk.lines.tolist(), _size)
         for part in _whole_parts(buffer, index, parts, metadata, notes) if chunk.cut else parts:
             groups.setdefault((part.id, part.name), []).append((index, part))
             notes.damaged += part.defects
     drafts = [_draft(parts) for group in groups.values() for parts in _same_clock(group)]
-    _decode(buffer, drafts, metadata, notes, where)
+    _decode(buffer, pages, drafts, metadata, notes, where)
     blobs: dict[bytes, int] = {}
     lines = tuple(_finish(buffer, draft, blobs, notes) for draft in drafts)
     return lines, tuple(blobs)
@@ -124,7 +131,7 @@ def _draft(parts: Sequence[tuple[int, LinePart]]) -> _Draft:
     return _Draft(placed, allocate(event, stat, any(part.n_aggregated for _, part in parts)))
 
 
-def _decode(buffer: U8, drafts: Sequence[_Draft], metadata: Metadata, notes: Notes, where: str) -> None:
+def _decode(buffer: U8, pages: Pages, drafts: Sequence[_Draft], metadata: Metadata, notes: Notes, where: str) -> None:
     tasks = [
         (draft, index, segment)
         for draft in drafts
@@ -134,11 +141,13 @@ def _decode(buffer: U8, drafts: Sequence[_Draft], metadata: Metadata, notes: Not
 
     def run(task: tuple[_Draft, int, Segment]) -> Decoded:
         draft, index, segment = task
-        return decode(buffer, segment, *metadata.tables(index), draft.events)
+        decoded = decode(buffer, segment, *metadata.tables(index), draft.events)
+        pages.release(segment.position, segment.end)
+        return decoded
 
     for index in {index for _, index, _ in tasks}:
         metadata.tables(index)  # built before the threads share them
-    results = _map(run, tasks, lambda task: task[2].part.end - task[2].position)
+    results = _map(run, tasks, lambda task: task[2].end - task[2].position)
     again = [task for task, result in zip(tasks, results, strict=True) if result.misses]
     by_chunk: dict[int, set[tuple[int, int]]] = {}
     for draft, index, segment in again:

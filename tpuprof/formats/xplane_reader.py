@@ -14,7 +14,7 @@ from tpuprof.formats.xplane_chunks import Chunk, Notes, read_chunk
 from tpuprof.formats.xplane_lines import read_lines
 from tpuprof.formats.xplane_metadata import Metadata
 from tpuprof.formats.xplane_sniff import looks_like, not_a_trace, reject_foreign
-from tpuprof.formats.xplane_wire import BAD, CUT, DONE, Data, ScanEnd, as_buffer, read_varint, scan
+from tpuprof.formats.xplane_wire import BAD, CUT, DONE, Data, Pages, ScanEnd, as_buffer, read_varint, scan
 from tpuprof.formats.xspace import U8, Plane, Space
 from tpuprof.quality import Quality
 
@@ -61,9 +61,10 @@ def read_xplane(data: Data, *, where: str = "") -> ReadResult:
         )
     head = buffer[:65536].tobytes()
     reject_foreign(head, where)
+    pages = Pages(data)
     notes = Notes()
     top = _walk(buffer, notes, where)
-    planes = tuple(_read_plane(buffer, chunks, notes, where) for chunks in _grouped(top.chunks))
+    planes = tuple(_read_plane(buffer, pages, chunks, notes, where) for chunks in _grouped(top.chunks))
     planes = tuple(plane for plane in planes if plane is not None)
     space = Space(
         planes=planes,
@@ -120,11 +121,11 @@ def _grouped(chunks: list[Chunk]) -> list[list[Chunk]]:
     return list(groups.values())
 
 
-def _read_plane(buffer: U8, chunks: list[Chunk], notes: Notes, where: str) -> Plane | None:
+def _read_plane(buffer: U8, pages: Pages, chunks: list[Chunk], notes: Notes, where: str) -> Plane | None:
     if all(chunk.is_blank for chunk in chunks):
         return None
     metadata = Metadata(buffer, chunks, notes)
-    lines, blobs = read_lines(buffer, chunks, metadata, notes, where)
+    lines, blobs = read_lines(buffer, pages, chunks, metadata, notes, where)
     if not lines and all(chunk.cut for chunk in chunks):
         return None
     return Plane(

@@ -26,6 +26,28 @@ _NO_I64 = np.zeros(0, np.int64)
 _NO_MISSES = np.zeros((0, 2), np.int64)
 
 
+class Pages:
+    """The pages of a memory map, to be let go of once they were decoded.
+
+    They stay in the page cache of the system, so coming back to them is cheap, but a file that is decoded once no
+    longer counts as memory of this process. Only maps that cannot be written to are touched: from a private copy this
+    would take back what was written.
+    """
+
+    def __init__(self, data: Data) -> None:
+        self._map: mmap.mmap | None = None
+        if isinstance(data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            with memoryview(data) as view:
+                self._map = data if view.readonly else None
+
+    def release(self, start: int, end: int) -> None:
+        """Let go of the whole pages inside ``[start, end)``."""
+        first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+        size = end // mmap.PAGESIZE * mmap.PAGESIZE - first
+        if self._map is not None and size > 0:
+            self._map.madvise(mmap.MADV_DONTNEED, first, size)
+
+
 @dataclass(slots=True)
 class ScanEnd:
     """Why and where a scan stopped: ``DONE``, ``CUT`` (the field at ``position`` runs past the end) or ``BAD``."""
@@ -139,6 +161,7 @@ class Segment:
 
     part: LinePart
     position: int
+    end: int  # where the next segment starts
     first: int
     last: int
     first_stat: int
@@ -150,11 +173,12 @@ class Segment:
         if part.n_events == 0:
             return
         marks = part.marks.tolist()
-        ends = [*((event, stat) for _, event, stat in marks[1:]), (part.n_events, part.n_stats)]
-        for (position, event, stat), (last, last_stat) in zip(marks, ends, strict=True):
+        ends = [*marks[1:], (part.end, part.n_events, part.n_stats)]
+        for (position, event, stat), (end, last, last_stat) in zip(marks, ends, strict=True):
             yield Segment(
                 part,
                 position,
+                end,
                 event_base + event,
                 event_base + last,
                 stat_base + stat,
@@ -209,9 +233,9 @@ def decode(
     if segment.last > len(into.meta) or segment.last_stat > len(into.stat_key):
         raise ValueError(f"{segment} does not fit into {len(into.meta)} events, {len(into.stat_key)} stats")
     found: tuple[int, int, int, int] = _decode.fill_events(
-        _address(buffer, segment.position, segment.part.end),
+        _address(buffer, segment.position, segment.end),
         segment.position,
-        segment.part.end,
+        segment.end,
         segment.first,
         segment.last,
         segment.first_stat,
