@@ -16,8 +16,8 @@ READ = """
     from tpuprof.formats.xplane_reader import read_xplane
     space = read_xplane(Path(sys.argv[1]).read_bytes()).space
     print(space.count_events())
-    from tpuprof.formats import _decode
-    stats = [f.stats for f in (_decode.scan_fields, _decode.count_line, _decode.fill_events)]
+    from tpuprof.formats import _decode, _wire
+    stats = [f.stats for f in (_wire.scan_fields, _decode.count_line, _decode.fill_events)]
     print(*(sum(s.cache_hits.values()) for s in stats), *(s.cache_path or "none" for s in stats))
 """
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from tpuprof.formats._decode import span
 from tpuprof.formats._native import compiled, load_byte
+from tpuprof.formats._wire import span
 
 _U8 = types.uint8[::1]
 _I32 = types.int32[::1]

@@ -2,6 +2,9 @@
 
 Buffers are passed as addresses. numba counts references of arrays that go into helper functions, with atomic
 operations, and that made these loops ten times slower.
+
+When you change one of these modules, delete the cache (``tpuprof/formats/__pycache__/*.nb?``): numba notices a change
+of the file that holds a compiled function, not of the files from which it takes helpers.
 """
 # numba and llvmlite are untyped.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false

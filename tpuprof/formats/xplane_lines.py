@@ -219,7 +219,7 @@ def _without_holes(events: Events) -> Events:
 
 
 def _intern(buffer: U8, events: Events, texts: int, blobs: dict[bytes, int]) -> None:
-    spans: I64 = intern_blobs(buffer, events, texts)
+    spans: I64 = intern_blobs(buffer, events.stat_kind, events.stat_bits, texts)
     rows = np.fromiter(
         (blobs.setdefault(buffer[start:end].tobytes(), len(blobs)) for start, end in spans.tolist()),
         np.int64,

@@ -7,7 +7,7 @@ first later one. So a chunk that redefines an id for something else cannot chang
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tpuprof.formats.xplane_chunks import Chunk, Notes
@@ -71,6 +71,7 @@ class Metadata:
         self._stats = IdMap(len(chunks))
         self._events = IdMap(len(chunks))
         self._texts: dict[bytes, str] = {}
+        self._unnamed: set[int] = set()
         self._invented: dict[str, int] = {}
         self._read_names(chunks)
         self._read_events(chunks)
@@ -108,47 +109,39 @@ class Metadata:
         for base in (events, stats):
             self._tables.pop(id(base), None)
 
-    def stat_dict(self, chunk: int, stats: Iterable[Any]) -> dict[str, StatValue]:
-        """Stats as a dict, references resolved to text; if a name repeats, the last one counts."""
-        find, names = self._stats.find, self.names
-        result: dict[str, StatValue] = {}
-        for stat in stats:
-            kind = stat.WhichOneof("value")
-            if kind is None:
-                self._notes.unknown_stats += 1
-                continue
-            value = getattr(stat, kind)
-            if kind == "str_value":
-                value = self._text(value)
-            elif kind == "ref_value":
-                row = find(chunk, signed(value))
-                value = "" if row is None else names[row]
-            row = find(chunk, stat.metadata_id)
-            result[f"stat#{stat.metadata_id}" if row is None else names[row]] = value
-        return result
+    def key_name(self, chunk: int, key: int) -> str:
+        """The name of a stat for a chunk, made up if no chunk defines it."""
+        row = self._stats.find(chunk, key)
+        if row is not None:
+            return self.names[row]
+        self._count_unnamed(key)
+        return f"stat#{key}"
+
+    def ref_text(self, chunk: int, key: int) -> str:
+        """The text of a reference for a chunk, empty if no chunk defines it."""
+        row = self._stats.find(chunk, signed(key))
+        return "" if row is None else self.names[row]
 
     def plane_stats(self, chunks: Sequence[Chunk]) -> dict[str, StatValue]:
-        """The stats of the plane itself, over all chunks."""
+        """The stats of the plane itself, over all chunks; if a name repeats, the last one counts."""
         result: dict[str, StatValue] = {}
         message = messages().XStat
         for index, chunk in enumerate(chunks):
-            result.update(self.stat_dict(index, self._entries(message, chunk.stats)))
+            keys, refs = _Lookup(self.key_name, index), _Lookup(self.ref_text, index)
+            result.update(self._stat_dict(keys, refs, self._messages(message, chunk.stats)))
         return result
 
     def _read_names(self, chunks: Sequence[Chunk]) -> None:
         message = messages().XStatMetadataEntry
         for chunk, own in zip(chunks, self._stats.own, strict=True):
-            for entry in self._entries(message, chunk.stat_metadata):
+            for entry in self._messages(message, chunk.stat_metadata):
                 own[entry.key] = self._name_row(self._notes.text(entry.value.name))
 
     def _read_events(self, chunks: Sequence[Chunk]) -> None:
-        message = messages().XEventMetadataEntry
         known: dict[tuple[object, ...], int] = {}
         for index, (chunk, own) in enumerate(zip(chunks, self._events.own, strict=True)):
             # Of a repeated id within one message the last entry counts.
-            metas = {
-                entry.key: self._event_meta(index, entry) for entry in self._entries(message, chunk.event_metadata)
-            }
+            metas = {meta.id: meta for meta in self._event_metas(index, chunk)}
             for key, meta in metas.items():
                 # Chunks repeat the metadata they use; equal entries are one row.
                 row = known.setdefault(_identity(meta), len(self.events)) if len(chunks) > 1 else len(self.events)
@@ -161,18 +154,36 @@ class Metadata:
             self._tables[id(base)] = RowTable.build(base)
         return self._tables[id(base)]
 
-    def _event_meta(self, chunk: int, entry: Any) -> EventMeta:
-        value = entry.value
-        bad_before = self._notes.bad_utf8
-        name = self._notes.text(value.name)
-        display_name = self._text(value.display_name)
-        stats = self.stat_dict(chunk, value.stats)
-        bad = self._notes.bad_utf8 > bad_before
-        if bad:
-            self._notes.bad_utf8 = bad_before + 1  # one entry counts once, however many of its texts are bad
-        return EventMeta(entry.key, name, display_name, stats, value.metadata, tuple(value.child_id), bad_utf8=bad)
+    def _event_metas(self, index: int, chunk: Chunk) -> Iterator[EventMeta]:
+        notes = self._notes
+        keys, refs = _Lookup(self.key_name, index), _Lookup(self.ref_text, index)
+        for entry in self._messages(messages().XEventMetadataEntry, chunk.event_metadata):
+            value = entry.value
+            bad_before = notes.bad_utf8
+            name, display_name = notes.text(value.name), notes.text(value.display_name)
+            stats = self._stat_dict(keys, refs, value.stats)
+            is_bad = notes.bad_utf8 > bad_before
+            notes.bad_utf8 = bad_before + is_bad  # one entry counts once, however many of its texts are bad
+            yield EventMeta(
+                entry.key, name, display_name, stats, value.metadata, tuple(value.child_id), bad_utf8=is_bad
+            )
 
-    def _entries(self, message: Any, spans: I64) -> Iterable[Any]:
+    def _stat_dict(self, keys: _Lookup, refs: _Lookup, stats: Iterable[Any]) -> dict[str, StatValue]:
+        result: dict[str, StatValue] = {}
+        for stat in stats:
+            kind: str | None = stat.WhichOneof("value")
+            if kind is None:
+                self._notes.unknown_stats += 1
+                continue
+            value = getattr(stat, kind)
+            if kind == "str_value":
+                value = self._text(value)
+            elif kind == "ref_value":
+                value = refs[value]
+            result[keys[stat.metadata_id]] = value
+        return result
+
+    def _messages(self, message: Any, spans: I64) -> Iterable[Any]:
         from google.protobuf.message import DecodeError
 
         buffer = self._buffer
@@ -191,11 +202,15 @@ class Metadata:
     def _invent_name(self, key: int) -> int:
         name = f"stat#{key}"
         if name not in self._invented:
-            self._notes.missing_metadata += 1
+            self._count_unnamed(key)
             if len(self._invented) >= MAX_INVENTED:
                 return self._name_row("stat#?")
             self._invented[name] = self._name_row(name)
         return self._invented[name]
+
+    def _count_unnamed(self, key: int) -> None:
+        self._notes.missing_metadata += key not in self._unnamed
+        self._unnamed.add(key)
 
     def _invent_event(self, key: int) -> int:
         name = f"event#{key}"
@@ -216,6 +231,18 @@ class Metadata:
             if len(raw) <= _CACHED_TEXT_BYTES and self._notes.bad_utf8 == bad_before:
                 self._texts[raw] = text
         return text
+
+
+class _Lookup(dict[int, str]):
+    """What ids mean to one chunk, asked once per id."""
+
+    def __init__(self, find: Callable[[int, int], str], chunk: int) -> None:
+        super().__init__()
+        self._find, self._chunk = find, chunk
+
+    def __missing__(self, key: int) -> str:
+        name = self[key] = self._find(self._chunk, key)
+        return name
 
 
 def _identity(meta: EventMeta) -> tuple[object, ...]:

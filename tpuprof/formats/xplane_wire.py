@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tpuprof.errors import InputError
-from tpuprof.formats import _decode
+from tpuprof.formats import _decode, _wire
 from tpuprof.formats.xspace import I32, I64, U8, Events
 
 Data = bytes | bytearray | memoryview | mmap.mmap
-DONE, CUT, BAD = _decode.DONE, _decode.CUT, _decode.BAD
+DONE, CUT, BAD = _wire.DONE, _wire.CUT, _wire.BAD
 MISS_EVENT, MISS_KEY, MISS_REF = _decode.MISS_EVENT, _decode.MISS_KEY, _decode.MISS_REF
 NOT_FOUND, NO_NAME, INVENTED = _decode.NOT_FOUND, _decode.NO_NAME, _decode.INVENTED
 
@@ -71,9 +71,9 @@ def scan(buffer: U8, start: int, end: int, stop: ScanEnd) -> Iterator[I64]:
     """
     address = _address(buffer, start, end)
     rows = np.empty((min(_BATCH, max(1, end - start)), 4), np.int64)
-    why = _decode.FULL
-    while why == _decode.FULL:
-        n, start, why = _decode.scan_fields(address, start, end, rows)
+    why = _wire.FULL
+    while why == _wire.FULL:
+        n, start, why = _wire.scan_fields(address, start, end, rows)
         yield rows[:n]
     stop.why, stop.position = why, start
 
@@ -259,14 +259,14 @@ def decode(
     return Decoded(*found)
 
 
-def intern_blobs(buffer: U8, events: Events, texts: int) -> I64:
+def intern_blobs(buffer: U8, stat_kind: U8, stat_bits: I64, texts: int) -> I64:
     """Number the distinct STR and BYTES values: ``stat_bits`` become rows of the result, which holds (start, end)."""
+    from tpuprof.formats import _intern
+
     slots = np.full(1 << max(4, (2 * texts - 1).bit_length()), -1, np.int32)
     spans = np.empty((texts, 2), np.int64)
     size = len(buffer)
-    from tpuprof.formats import _intern
-
-    n: int = _intern.intern_blobs(_address(buffer, 0, size), size, events.stat_kind, events.stat_bits, slots, spans)
+    n: int = _intern.intern_blobs(_address(buffer, 0, size), size, stat_kind, stat_bits, slots, spans)
     if n < 0:
         raise InputError("The file changed while it was read.", hint="Read it again when nobody writes to it.")
     return spans[:n]
