@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.formats import wire
-from tests.formats.reference_reader import plain
+from tests.formats.reference_reader import plain, read_plain
 from tpuprof.errors import InputTooLargeError, NotATraceError
 from tpuprof.formats import xplane_chunks, xplane_metadata
 from tpuprof.formats.xplane_builder import SpaceBuilder
@@ -207,6 +207,37 @@ def test_metadata_in_another_chunk_is_found() -> None:
         assert result.quality == ()
 
 
+def test_an_id_is_looked_up_in_the_nearest_earlier_chunk_then_in_the_first_later_one() -> None:
+    def defines(**names: str) -> list[bytes]:
+        return [
+            field
+            for key, name in names.items()
+            for field in (
+                wire.message(4, [wire.number(1, int(key[1:])), wire.message(2, [wire.data(2, name.encode())])]),
+                wire.message(5, [wire.number(1, int(key[1:])), wire.message(2, [wire.data(2, name.encode())])]),
+            )
+        ]
+
+    def uses(*ids: int) -> bytes:
+        stats = {i: [wire.message(4, [wire.number(1, i), wire.number(7, i)])] for i in ids}
+        return wire.message(3, [wire.message(4, [wire.number(1, i), *stats[i]]) for i in ids])
+
+    chunks = [
+        defines(_1="far"),
+        defines(_1="near", _2="two"),
+        [uses(1, 2, 3)],
+        [*defines(_1="own", _3="first later"), uses(1)],
+        defines(_1="last", _3="second later"),
+    ]
+    data = b"".join(wire.message(1, [wire.data(2, b"p"), *chunk]) for chunk in chunks)
+    (plane,) = read_xplane(data).space.planes
+    events = plane.lines[0].events
+    expected = ["near", "two", "first later", "own"]
+    assert [plane.event_meta[row].name for row in events.meta] == expected
+    assert [plane.event_stats(events, i) for i in range(4)] == [{name: name} for name in expected]
+    assert plain(read_xplane(data).space) == read_plain(data)
+
+
 # --- repairs ----------------------------------------------------------------------------------------------------------
 
 
@@ -219,6 +250,7 @@ def test_ids_without_metadata_get_names_and_no_event_is_lost() -> None:
     events = plane.lines[0].events
     assert [plane.event_meta[row].name for row in events.meta] == ["event#-3", "event#-3"]
     assert plane.event_stats(events, 1) == {"stat#77": 5, "stat#78": ""}
+    assert events.stat_bits.tolist() == [5, -1, 5, -1]  # a made-up name is not what a reference points to
     (entry,) = result.quality
     assert (entry.id, entry.severity, entry.count) == ("metadata_missing", "warning", 3)
     assert "event#<id>" in entry.message
@@ -249,6 +281,31 @@ def test_bad_utf8_counts_once_for_an_op() -> None:
     labels = [device.event_meta[row].label for row in ops.events.meta]  # pyright: ignore[reportOptionalMemberAccess]
     assert [label for label in labels if label.endswith("A.4")] == ["\N{REPLACEMENT CHARACTER}" * 3 + "A.4"] * 3
     assert [meta.bad_utf8 for meta in device.event_meta].count(True) == 1  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def test_of_repeated_fields_the_last_one_counts() -> None:
+    """An offset after a number of occurrences takes its place, and the other way round."""
+    offset, count, duration = wire.number(2, 70), wire.number(5, 3), wire.number(3, 9)
+    value = [wire.number(4, 1), wire.double(2, 0.5), wire.data(5, b"x")]
+    fields = [
+        [offset, count],
+        [count, offset],
+        [wire.number(2, 1), offset, wire.number(3, 1), duration],
+        [count, count],
+    ]
+    events = [wire.message(4, [*event, wire.message(4, value)]) for event in fields]
+    data = wire.message(
+        1, [wire.number(1, 4), wire.number(1, 5), wire.data(2, b"q"), wire.data(2, b"p"), wire.message(3, events)]
+    )
+    (plane,) = read_xplane(data).space.planes
+    assert (plane.id, plane.name) == (5, "p")
+    read = plane.lines[0].events
+    assert read.occurrences is not None
+    assert read.occurrences.tolist() == [3, -1, -1, 3]
+    assert read.offset_ps.tolist() == [0, 70, 70, 0]
+    assert read.duration_ps.tolist() == [0, 0, 9, 0]
+    assert plane.event_stats(read, 0) == {"stat#0": "x"}
+    assert plain(read_xplane(data).space) == read_plain(data)
 
 
 def test_texts_of_stats_are_stored_once() -> None:
