@@ -38,7 +38,7 @@ def main() -> None:
     if arguments.role:
         run_role(arguments.role, arguments.file)
         return
-    file = arguments.file or prepared(arguments.dir, arguments.synthetic)
+    file = (arguments.file or prepared(arguments.dir, arguments.synthetic)).resolve()
     names = arguments.only.split(",") if arguments.only else list(READERS)
     rows = [measure(name, file) for name in names]
     if arguments.json:
@@ -232,7 +232,11 @@ def xprof_reader(tool: str) -> Callable[[], Reader]:
             raise Missing(f"xprof is not installed ({error})") from error
 
         def read(file: Path) -> int:
-            result = xspace_to_tool_data([str(file)], tool, {})
+            # It saves what it computed beside the file and would only load that the second time.
+            with tempfile.TemporaryDirectory() as folder:
+                link = Path(folder) / file.name
+                link.symlink_to(file)
+                result = xspace_to_tool_data([str(link)], tool, {})
             if not result or not result[0]:
                 raise Missing(f"xprof gave no data for {tool}")
             return 0
