@@ -1,0 +1,129 @@
+"""The report: a plain dictionary with the JSON keys of the contract, from which every view is drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tpuprof.report.plain import jsonable, records
+from tpuprof.tables.schemas import IDLE_CAUSES, PARTS
+from tpuprof.units import PS_PER_S
+
+if TYPE_CHECKING:
+    from tpuprof.trace import Trace
+
+SCHEMA_VERSION = 1
+
+_ROOFLINE_KEYS = (
+    "peak_flops",
+    "peak_source",
+    "hbm_bandwidth",
+    "mfu",
+    "mfu_is_lower_bound",
+    "time_without_cost_model_fraction",
+    "bound_by",
+    "ladder",
+)
+_OP_COST_KEYS = ("flops", "hbm_bytes", "bound_by", "roofline_efficiency", "recoverable_ps")
+_OP_KEYS = ("name", "kind", "kind_source", "module", "scope", "source", "occurrences", "total_ps", "self_ps")
+_COLLECTIVE_MEANS = ("bytes", "window_ps", "exposed_ps", "hidden_ps")
+_COLLECTIVE_FIGURES = (*_COLLECTIVE_MEANS, "participants")
+
+
+def build_report(trace: Trace) -> dict[str, Any]:
+    """The full analysis of a trace as JSON data (``schema_version`` 1).
+
+    Times are in ps: rows as integers, means as floats. What is unknown is null; where a whole section is unknown,
+    its ``reason`` says why.
+    """
+    mean = trace.breakdown()
+    breakdown = _no_breakdown(trace) if mean is None else jsonable(mean)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "command": "report",
+        "run": run_facts(trace),
+        "quality": [jsonable(entry.to_json()) for entry in trace.quality],
+        "steps": jsonable(trace.step_statistics()),
+        "outside_steps_ps": jsonable(trace.outside_steps_ps),
+        "critical_device": trace.critical_device(),
+        "breakdown": breakdown,
+        "roofline": {**dict.fromkeys(_ROOFLINE_KEYS), "reason": "This version has no cost model of ops."},
+        "collectives": collective_rows(trace),
+        "ops": op_rows(trace),
+        "findings": [],
+    }
+
+
+def run_facts(trace: Trace) -> dict[str, Any]:
+    """What was captured: ``run`` of the report. ``device_kind`` is null if unknown or if the kinds differ."""
+    kinds = {device.kind for device in trace.devices}
+    window = trace.window_ps
+    return {
+        "name": trace.name,
+        "hosts": list(trace.hosts),
+        "devices": [{"id": d.id, "kind": d.kind, "host": d.host} for d in trace.devices],
+        "device_kind": kinds.pop() if len(kinds) == 1 else None,
+        "n_devices": len(trace.devices),
+        "window_ps": None if window is None else int(window[1] - window[0]),
+        "step_source": trace.step_source,
+        "n_steps": int(trace.n_steps),
+        "versions": jsonable(trace.metadata.get("versions", {})),
+    }
+
+
+def op_rows(trace: Trace) -> list[dict[str, Any]]:
+    """Ops aggregated over cores, largest self time first; keys of costs are null in this version."""
+    stats = trace.op_stats(by="op")
+    return [{**row, **dict.fromkeys(_OP_COST_KEYS)} for row in records(stats[list(_OP_KEYS)])]
+
+
+def collective_rows(trace: Trace) -> list[dict[str, Any]]:
+    """Collectives by (op, kind, module), the one with the most exposed time in all first.
+
+    ``count`` is the number of occurrences on all cores; the times are means per occurrence. ``participants`` is
+    null if unknown or not the same for all. ``algorithm_bandwidth`` (B/s) is bytes over the mean window: while waits
+    are not told apart from the transfer it is a lower bound.
+    """
+    frame = trace.collectives
+    if frame.empty:
+        return []
+    # Vectorised means on plain floats: a Python function per group would take a second for a thousand groups.
+    keys = ["op", "kind", "module"]
+    measured = frame[keys].assign(**{name: frame[name].astype("float64") for name in _COLLECTIVE_FIGURES})
+    groups = measured.groupby(keys, observed=True, dropna=False, sort=False)
+    merged = groups[list(_COLLECTIVE_MEANS)].mean()
+    sizes = groups["participants"].agg(["min", "max"])
+    merged["participants"] = sizes["min"].where(sizes["min"] == sizes["max"])
+    merged["count"] = groups.size()
+    rows = [_collective(row) for row in records(merged.reset_index())]
+    return sorted(rows, key=lambda row: (-(row["exposed_ps"] or 0.0) * row["count"], row["name"]))
+
+
+def _no_breakdown(trace: Trace) -> dict[str, Any]:
+    reason = "No step counts." if trace.devices else "No device op was recorded."
+    return {
+        "step_ps": None,
+        "parts": {f"{part}_ps": None for part in PARTS},
+        "hidden": {"collective_ps": None, "dma_ps": None},
+        "idle_causes": {f"{cause}_ps": None for cause in IDLE_CAUSES},
+        "idle_causes_reason": reason,
+        "per_device": [],
+    }
+
+
+def _collective(row: dict[str, Any]) -> dict[str, Any]:
+    size, window = row["bytes"], row["window_ps"]
+    return {
+        "name": row["op"],
+        "kind": row["kind"],
+        "module": row["module"],
+        "count": row["count"],
+        "participants": None if row["participants"] is None else int(row["participants"]),
+        "bytes": int(size) if size is not None and float(size).is_integer() else size,
+        "window_ps": window,
+        "exposed_ps": row["exposed_ps"],
+        "hidden_ps": row["hidden_ps"],
+        "wait_ps": None,
+        "transfer_ps": None,
+        "algorithm_bandwidth": size / (window / PS_PER_S) if size is not None and window else None,
+        "predicted_ps": None,
+    }

@@ -1,0 +1,103 @@
+"""The results of the table commands: JSON documents with their listings, made from a trace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tpuprof.report.build import SCHEMA_VERSION, collective_rows
+from tpuprof.report.listing import Result
+from tpuprof.report.listings import collectives_listing, gaps_listing, ops_listing, steps_listing
+from tpuprof.report.plain import jsonable, records
+from tpuprof.tables.schemas import GAPS, OP_STATS, PARTS
+
+if TYPE_CHECKING:
+    from tpuprof.trace import Trace
+
+_STEP_KEYS = ("device", "step", "start_ps", "duration_ps", "complete", "closed", "matched", "counted")
+_HIDDEN = ("collective", "dma")
+
+
+def head(trace: Trace, command: str) -> dict[str, Any]:
+    """The keys that every document starts with."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "command": command,
+        "run": {"name": trace.name},
+        "quality": [jsonable(entry.to_json()) for entry in trace.quality],
+    }
+
+
+def ops_result(trace: Trace, by: str, top: int | None, shown: int) -> Result:
+    """Ops aggregated by ``by``, largest self time first.
+
+    Args:
+        top: how many rows to give at most, null for all.
+        shown: how many of them the listing for people shows at most.
+    """
+    stats = trace.op_stats(by=by)
+    rows = records(stats if top is None else stats.head(top))
+    document = {**head(trace, "ops"), "by": by, "total": len(stats), "ops": rows}
+    return Result(document, "ops", OP_STATS.names, (ops_listing(document, shown),))
+
+
+def steps_result(trace: Trace) -> Result:
+    """One row per core and step with its parts; the listing has one row per step, of the slowest core."""
+    parts = [f"{part}_ps" for part in PARTS]
+    hidden = [f"hidden_{name}_ps" for name in _HIDDEN]
+    # Nullable integers: a left join turns plain ones into floats where a step has no partition.
+    wanted = trace.partition[["device", "step", *parts, *hidden]].astype(dict.fromkeys([*parts, *hidden], "Int64"))
+    merged = trace.steps.merge(wanted, on=["device", "step"], how="left", validate="one_to_one")
+    rows = [
+        {
+            **{key: row[key] for key in _STEP_KEYS},
+            "parts": {name: row[name] for name in parts},
+            "hidden": {f"{name}_ps": row[f"hidden_{name}_ps"] for name in _HIDDEN},
+        }
+        for row in records(merged)
+    ]
+    columns = (*_STEP_KEYS, *(f"parts.{name}" for name in parts), *(f"hidden.{name}_ps" for name in _HIDDEN))
+    document = {
+        **head(trace, "steps"),
+        "step_source": trace.step_source,
+        "statistics": jsonable(trace.step_statistics()),
+        "total": len(rows),
+        "steps": rows,
+    }
+    return Result(document, "steps", columns, (steps_listing(document),))
+
+
+def gaps_result(trace: Trace, top: int | None, shown: int) -> Result:
+    """Stretches of idle time inside steps, longest first."""
+    frame = trace.gaps.sort_values(["duration_ps", "start_ps"], ascending=[False, True], kind="stable")
+    rows = records(frame if top is None else frame.head(top))
+    total_ps = int(frame["duration_ps"].sum())
+    document = {**head(trace, "gaps"), "total": len(frame), "total_ps": total_ps, "gaps": rows}
+    return Result(document, "gaps", GAPS.names, (gaps_listing(document, shown),))
+
+
+def collectives_result(trace: Trace, top: int | None, shown: int) -> Result:
+    """Collectives by op, kind and module, most exposed time first; times are means per occurrence."""
+    rows = collective_rows(trace)
+    document = {
+        **head(trace, "collectives"),
+        "total": len(rows),
+        "collectives": rows if top is None else rows[:top],
+    }
+    return Result(document, "collectives", COLLECTIVE_COLUMNS, (collectives_listing(document, shown),))
+
+
+COLLECTIVE_COLUMNS = (
+    "name",
+    "kind",
+    "module",
+    "count",
+    "participants",
+    "bytes",
+    "window_ps",
+    "exposed_ps",
+    "hidden_ps",
+    "wait_ps",
+    "transfer_ps",
+    "algorithm_bandwidth",
+    "predicted_ps",
+)

@@ -1,0 +1,167 @@
+"""The report as one HTML file: inline style and SVG, no script, nothing loaded from elsewhere."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from tpuprof._version import __version__
+from tpuprof.report import bars, facts
+from tpuprof.report.html_style import style
+from tpuprof.report.listing import Field, Listing, pick
+from tpuprof.report.listings import collectives_listing, report_ops_listing
+from tpuprof.report.palette import LOOKS, part_of_kind
+from tpuprof.text import clean
+from tpuprof.units import UNKNOWN, format_percent, format_ps
+
+CORES_SHOWN = 32
+COLLECTIVES_SHOWN = 50
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def report_html(report: dict[str, Any], top: int) -> str:
+    """A complete HTML document with the ``top`` ops. Every name in it is escaped."""
+    title = escape(facts.run_name(report))
+    sections = [
+        _notices("Quality of the recording", facts.quality_notices(report)),
+        _notices("Findings", facts.finding_notices(report)),
+        _steps(report),
+    ]
+    if report["breakdown"].get("step_ps"):
+        sections += [_breakdown(report), _cores(report)]
+    if report["ops"]:
+        sections.append(_listing(report_ops_listing(report, top, facts.op_time_ps(report))))
+    if report["collectives"]:
+        sections.append(_listing(collectives_listing(report, COLLECTIVES_SHOWN)))
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">\n'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
+        f"<title>{title} - tpuprof report</title>\n<style>{style()}</style>\n</head>\n<body>\n<main>\n"
+        f'<header><h1><small>tpuprof report</small>{title}</h1><p class="soft">'
+        f"{escape(' · '.join(facts.headline(report)))}</p></header>\n"
+        f"{''.join(section for section in sections)}"
+        f"<footer>Made by tpuprof {escape(__version__)}.</footer>\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _section(title: str, detail: str, body: str) -> str:
+    soft = f'<p class="soft">{escape(detail)}</p>' if detail else ""
+    return f"<section>\n<h2>{escape(title)}</h2>{soft}\n{body}\n</section>\n"
+
+
+def _notices(title: str, notices: list[facts.Notice]) -> str:
+    if not notices:
+        return ""
+    return _section(title, "", "".join(_notice(notice) for notice in notices))
+
+
+def _notice(notice: facts.Notice) -> str:
+    suggestion = f" <i>{escape(notice.suggestion)}</i>" if notice.suggestion else ""
+    return (
+        f'<div class="notice"><span class="tag {notice.severity}">{notice.severity}</span>'
+        f"<p><b>{escape(notice.title)}</b> {escape(notice.message)}{suggestion}</p></div>\n"
+    )
+
+
+def _steps(report: dict[str, Any]) -> str:
+    figures = "".join(
+        f"<div><dt>{escape(label)}</dt><dd>{escape(value)}</dd></div>" for label, value in facts.step_figures(report)
+    )
+    return _section("Step time", facts.step_basis(report), f'<dl class="figures">{figures}</dl>' if figures else "")
+
+
+def _breakdown(report: dict[str, Any]) -> str:
+    breakdown = report["breakdown"]
+    parts, step_ps = breakdown["parts"], breakdown["step_ps"]
+    groups = (("compute", "compute"), ("wait", "transfers and waiting"), ("idle", "idle"))
+    summary = " · ".join(
+        f"{label} {format_percent(facts.group_fraction(parts, step_ps, group), 1)}" for group, label in groups
+    )
+    rows = "".join(
+        f'<tr><td class="kind"><i class="swatch p-{line.part}"></i>{escape(line.look.label)}</td>'
+        f'<td class="r">{format_ps(line.ps)}</td><td class="r">{format_percent(line.fraction)}</td>'
+        f'<td class="meter">{_meter(line.part, line.fraction or 0.0)}</td></tr>\n'
+        for line in facts.part_lines(parts, step_ps)
+    )
+    notes = "".join(f"<li>{escape(note)}</li>" for note in facts.side_notes(report))
+    body = (
+        f'<div class="whole">{_bar(parts, 34)}</div><p class="groups">{escape(summary)}</p>'
+        '<div class="scroll"><table><thead><tr><th>part</th><th class="r">time</th><th class="r">share of step</th>'
+        f"<th></th></tr></thead><tbody>\n{rows}</tbody></table></div>"
+        + (f'<ul class="notes">{notes}</ul>' if notes else "")
+    )
+    return _section("Where a step goes", f"{format_ps(step_ps)}, {facts.breakdown_basis(report)}", body)
+
+
+def _cores(report: dict[str, Any]) -> str:
+    cores = sorted(report["breakdown"]["per_device"], key=lambda core: -(core["step_ps"] or 0))
+    if len(cores) < 2:
+        return ""
+    longest = max(core["step_ps"] or 0 for core in cores)
+    rows = "".join(
+        f'<tr><td class="name">{escape(clean(core["device"]))}</td><td class="r">{format_ps(core["step_ps"])}</td>'
+        f'<td class="cores">{_bar(core["parts"], 16, (core["step_ps"] or 0) / longest if longest else 0)}</td></tr>\n'
+        for core in cores[:CORES_SHOWN]
+    )
+    shown = f'<p class="soft">{CORES_SHOWN} of {len(cores):,} cores</p>' if len(cores) > CORES_SHOWN else ""
+    body = f'<div class="scroll"><table><tbody>\n{rows}</tbody></table></div>{shown}'
+    return _section("Cores, slowest first", facts.spread_note(report) or "", body)
+
+
+def _bar(parts: dict[str, Any], height: int, length: float = 1.0) -> str:
+    """The stacked bar of a partition; ``length`` is its share of the full width."""
+    rects: list[str] = []
+    start = 0.0
+    for part, share in bars.shares(parts):
+        label = f"{LOOKS[part].label} {format_percent(share)}"
+        width = 1000 * share * length
+        rects.append(
+            f'<rect class="p-{part}" x="{start:.2f}" y="0" width="{width:.2f}" height="{height}">'
+            f"<title>{escape(label)}</title></rect>"
+        )
+        start += width
+    told = ", ".join(f"{LOOKS[part].label} {format_percent(share)}" for part, share in bars.shares(parts))
+    return (
+        f'<svg class="bar" role="img" aria-label="{escape(told)}" viewBox="0 0 1000 {height}" height="{height}" '
+        f'preserveAspectRatio="none">{"".join(rects)}</svg>'
+    )
+
+
+def _meter(part: str, fraction: float) -> str:
+    width = 1000 * min(max(fraction, 0.0), 1.0)
+    return (
+        '<svg class="bar" aria-hidden="true" viewBox="0 0 1000 10" height="10" preserveAspectRatio="none">'
+        f'<rect class="p-{part}" x="0" y="0" width="{width:.2f}" height="10"/></svg>'
+    )
+
+
+def _listing(listing: Listing) -> str:
+    head = "".join(f"<th{_class(field, head=True)}>{escape(field.heading)}</th>" for field in listing.fields)
+    rows = "".join(
+        f"<tr>{''.join(map(_cell, listing.fields, [row] * len(cells), cells))}</tr>\n"
+        for row, cells in zip(listing.rows, listing.cells(), strict=True)
+    )
+    title, _, detail = listing.title.partition(": ")
+    extent = f'<p class="soft">{escape(listing.extent())}</p>' if len(listing.rows) < listing.total else ""
+    body = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>{extent}'
+    return _section(title, detail, body)
+
+
+def _cell(field: Field, row: dict[str, Any], text: str) -> str:
+    shown = escape(text)
+    if text == UNKNOWN:
+        shown = f'<span class="none">{shown}</span>'
+    elif field.role == "kind":
+        return f'<td class="kind"><i class="swatch p-{part_of_kind(pick(row, field.key))}"></i>{shown}</td>'
+    elif field.role == "tail":
+        shown = shown.replace("/", "/<wbr>")  # paths break after a slash
+    return f"<td{_class(field)}>{shown}</td>"
+
+
+def _class(field: Field, *, head: bool = False) -> str:
+    if field.right:
+        return ' class="r"'
+    if head or field.role not in ("name", "tail"):
+        return ""
+    return ' class="name scope"' if field.role == "tail" else ' class="name"'
