@@ -1,0 +1,25 @@
+"""The command ``tpuprof collectives``."""
+
+from __future__ import annotations
+
+import click
+
+from tpuprof.cli.output import Output, output_options
+from tpuprof.cli.source import RunSource, run_options
+from tpuprof.cli.tables import show_table, shown_rows, top_option
+from tpuprof.report.render import TABLE_FORMATS
+
+
+@click.command("collectives")
+@run_options
+@top_option
+@output_options(TABLE_FORMATS)
+def command(source: RunSource, output: Output, top: int | None) -> None:
+    """List collectives with their exposed and hidden time.
+
+    One row per collective of a program; count is its occurrences on all cores, times are means per occurrence. The
+    window of an asynchronous collective goes from the begin of its start to the end of its done.
+    """
+    from tpuprof.report.documents import collectives_result
+
+    show_table(source, output, lambda trace: collectives_result(trace, top, shown_rows(top)))

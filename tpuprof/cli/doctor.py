@@ -1,0 +1,26 @@
+"""The command ``tpuprof doctor``."""
+
+from __future__ import annotations
+
+import click
+
+from tpuprof.cli.output import Output, output_options
+from tpuprof.report.render import TABLE_FORMATS
+
+
+@click.command("doctor")
+@click.option("--jax", "ask_jax", is_flag=True, help="Also import jax in a child process and list its devices.")
+@output_options(TABLE_FORMATS)
+def command(ask_jax: bool, output: Output) -> None:
+    """Check this installation: versions and optional dependencies.
+
+    jax is not imported unless --jax is given: importing it can claim the accelerator. --fail-on covers the checks: a
+    broken required package is an error, a doubtful setting a warning, a missing optional package an info.
+    """
+    from tpuprof.cli.checks import check_installation, check_jax, doctor_result
+    from tpuprof.report.render import render_result
+
+    checks = [*check_installation(), *(check_jax() if ask_jax else ())]
+    screen = output.screen() if output.form == "table" else None
+    output.write(render_result(doctor_result(checks), output.form, screen))
+    output.finish([check.severity for check in checks if check.severity is not None])

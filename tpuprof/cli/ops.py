@@ -1,0 +1,31 @@
+"""The command ``tpuprof ops``."""
+
+from __future__ import annotations
+
+import click
+
+from tpuprof.cli.output import Output, output_options
+from tpuprof.cli.source import RunSource, run_options
+from tpuprof.cli.tables import show_table, shown_rows, top_option
+from tpuprof.report.render import TABLE_FORMATS
+
+
+@click.command("ops")
+@run_options
+@click.option(
+    "--by",
+    type=click.Choice(["op", "kind", "scope", "source", "module"]),
+    default="op",
+    show_default=True,
+    help="What a row is: an op, or all ops of one kind, name scope, source line or program.",
+)
+@top_option
+@output_options(TABLE_FORMATS)
+def command(source: RunSource, output: Output, by: str, top: int | None) -> None:
+    """List ops, or groups of ops, by self time.
+
+    Times are sums over all cores. Self time is the duration without ops nested in it.
+    """
+    from tpuprof.report.documents import ops_result
+
+    show_table(source, output, lambda trace: ops_result(trace, by, top, shown_rows(top)))
