@@ -1,0 +1,141 @@
+"""Makes the reference pages from the code, and the README's picture from a run.
+
+python docs/make.py                    writes docs/cli.md and docs/tables.md
+python docs/make.py --check            says which of them are out of date; exit code 1 if any
+python docs/make.py --picture RUN      writes docs/images/report.svg from the report of a run
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+DOCS = Path(__file__).parent
+PICTURE = DOCS / "images" / "report.svg"
+PICTURE_WIDTH = 100
+_FONT_FACE = re.compile(r"@font-face\s*\{[^}]*\}\s*")
+_NOTE = "<!-- Made by `python docs/make.py`; edit the code instead. -->"
+
+
+def cli_page() -> str:
+    """The reference of the command line: the help of every command."""
+    from tpuprof.cli.commands import COMMANDS, group
+
+    lines = [_NOTE, "", "# The command line", "", *_command(group, "tpuprof", level=2)]
+    for name, (module, _) in COMMANDS.items():
+        lines += _command(import_module(module).command, f"tpuprof {name}", level=2)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def tables_page() -> str:
+    """The reference of the tables: their columns, from the schemas."""
+    from tpuprof.tables.schemas import TABLES
+
+    lines = [_NOTE, "", "# Tables", ""]
+    lines += [
+        "Every table is a pandas DataFrame. Times are integer picoseconds from the trace's origin, means are floats;",
+        "what is unknown is null, and only columns marked so can hold null.",
+        "",
+    ]
+    for schema in TABLES.values():
+        lines += [
+            f"## {schema.name}",
+            "",
+            schema.meaning,
+            "",
+            "| column | type | unit | null | meaning |",
+            "|---|---|---|---|---|",
+        ]
+        for column in schema:
+            null = "yes" if column.nullable else ""
+            lines.append(f"| `{column.name}` | {column.dtype} | {column.unit} | {null} | {_cell(column.meaning)} |")
+        lines.append("")
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+PAGES = {"cli.md": cli_page, "tables.md": tables_page}
+
+
+def picture(run: str) -> str:
+    """The report of a run as an SVG picture of a terminal."""
+    from rich.console import Console
+
+    import tpuprof
+    from tpuprof.report import build_report
+    from tpuprof.report.screen import Screen
+    from tpuprof.report.terminal import draw_report
+
+    report = build_report(tpuprof.load(run))
+    console = Console(
+        record=True, width=PICTURE_WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor",
+        highlight=False, markup=False, emoji=False, legacy_windows=False,
+    )  # fmt: skip
+    console.print(draw_report(report, Screen(PICTURE_WIDTH, "truecolor"), top=8))
+    svg = console.export_svg(title="tpuprof report", unique_id="tpuprof")
+    return _FONT_FACE.sub("", svg)  # a picture loads nothing from elsewhere; the text is set to its width anyway
+
+
+def _command(command: click.Command, path: str, level: int) -> list[str]:
+    from tpuprof.cli.commands import group
+
+    context = click.Context(command, info_name=path)
+    context.help_option_names = group.context_settings["help_option_names"]
+    lines = [f"{'#' * level} {path}", ""]
+    usage = " ".join([path, *command.collect_usage_pieces(context)])
+    lines += ["```", usage, "```", ""]
+    for paragraph in (command.help or "").strip().split("\n\n"):
+        lines += [_cell(" ".join(paragraph.split())), ""]
+    options = [option for option in command.get_params(context) if isinstance(option, click.Option)]
+    if options:
+        lines += ["| option | meaning |", "|---|---|"]
+        lines += [_option(option, context) for option in options]
+        lines.append("")
+    return lines
+
+
+def _option(option: click.Option, context: click.Context) -> str:
+    record = option.get_help_record(context)
+    if record is None:
+        raise ValueError(f"{option.name} has no help")
+    names, text = record
+    return f"| `{names.replace('|', chr(92) + '|')}` | {_cell(text)} |"
+
+
+def _cell(text: str) -> str:
+    """Text for one cell; in code spans only the bar needs care."""
+    spans = text.replace("|", "\\|").split("`")
+    return "`".join(s if n % 2 else s.replace("<", "&lt;").replace("*", "\\*") for n, s in enumerate(spans))
+
+
+def main() -> int:
+    """Does what the arguments say; see the module's text."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--picture", metavar="RUN")
+    arguments = parser.parse_args()
+    sys.path.insert(0, str(DOCS.parent))
+    if arguments.picture:
+        PICTURE.parent.mkdir(exist_ok=True)
+        PICTURE.write_text(picture(arguments.picture), encoding="utf-8")
+        return 0
+    stale = 0
+    for name, make in PAGES.items():
+        page, text = DOCS / name, make()
+        if page.exists() and page.read_text(encoding="utf-8") == text:
+            continue
+        stale += 1
+        if arguments.check:
+            print(f"{page} is out of date")
+        else:
+            page.write_text(text, encoding="utf-8")
+    return int(bool(stale) and arguments.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
