@@ -16,13 +16,16 @@ from tpuprof.formats.discover import find_run
 from tpuprof.formats.load import read_run
 from tpuprof.formats.recording import Recording, Source
 from tpuprof.hlo import load_hlo
-from tpuprof.quality import SEVERITIES, Quality
+from tpuprof.quality import SEVERITIES, Quality, worst
+from tpuprof.summary import html_summary, rich_summary
 from tpuprof.tables.build import Built, build
 from tpuprof.tables.programs import Programs, collect_programs
 from tpuprof.tables.rows import Device
+from tpuprof.units import format_percent, format_ps
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.text import Text
 
 SIDECAR = "tpuprof.json"
 MAX_SIDECAR_BYTES = 16 << 20
@@ -248,6 +251,31 @@ class Trace:
         from tpuprof.tables.stats import critical_device
 
         return critical_device(self.steps)
+
+    def __rich__(self) -> Text:
+        return rich_summary(f"Trace {self.name}", self._facts())
+
+    def _repr_html_(self) -> str:
+        return html_summary(f"Trace {self.name}", self._facts())
+
+    def _facts(self) -> dict[str, object]:
+        """What a person wants to know first; bounded."""
+        kinds = sorted({device.kind or device.platform for device in self.devices})
+        statistics, mean = self.step_statistics(), self.breakdown()
+        facts: dict[str, object] = {
+            "hosts": len(self.hosts),
+            "cores": f"{len(self.devices)} ({', '.join(kinds)})" if kinds else 0,
+            "steps": f"{self.n_steps} from {self.step_source}",
+            "step time": format_ps(statistics["p50_ps"]),
+        }
+        if mean is not None and mean["step_ps"]:
+            parts = sorted(mean["parts"].items(), key=lambda item: -item[1])
+            for name, value in parts[:5]:
+                if value:
+                    facts[name.removesuffix("_ps")] = format_percent(value / mean["step_ps"])
+        found = worst(self.quality)
+        facts["data quality"] = f"{len(self.quality)} entries, worst: {found}" if found else "nothing to report"
+        return facts
 
     def _in_steps(self, frame: pd.DataFrame) -> pd.DataFrame:
         if self.selected_steps is None:

@@ -24,7 +24,7 @@ _ROOFLINE_KEYS = (
     "ladder",
 )
 _OP_COST_KEYS = ("flops", "hbm_bytes", "bound_by", "roofline_efficiency", "recoverable_ps")
-_OP_KEYS = ("name", "kind", "kind_source", "module", "scope", "source", "occurrences", "total_ps", "self_ps")
+_OP_KEYS = ("name", "kind", "kind_source", "detail", "module", "scope", "source", "occurrences", "total_ps", "self_ps")
 _COLLECTIVE_MEANS = ("bytes", "window_ps", "exposed_ps", "hidden_ps")
 _COLLECTIVE_FIGURES = (*_COLLECTIVE_MEANS, "participants")
 

@@ -203,6 +203,7 @@ OP_STATS = Schema(
         Column("name", "string", "The group: an op, kind, scope, source line or module."),
         Column("kind", "string", "The kind; null for a group of several kinds.", nullable=True),
         Column("kind_source", "string", "What the kind was decided from; null if mixed.", nullable=True),
+        Column("detail", "string", "More on the kind, such as the other memory space of a copy.", nullable=True),
         Column("module", "string", "The program; null for a group over several.", nullable=True),
         Column("scope", "string", "The name-scope path; null if unknown or mixed.", nullable=True),
         Column("source", "string", "The source line; null if unknown or mixed.", nullable=True),

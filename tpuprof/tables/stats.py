@@ -116,7 +116,8 @@ def op_stats(ops: pd.DataFrame, by: str = "op") -> pd.DataFrame:
     good = np.bincount(group[valid], minlength=n)
     everything = int(own.sum())
     attributes = {
-        name: _common(ops[name], group, first, n) for name in ("kind", "kind_source", "module", "scope", "source")
+        name: _common(ops[name], group, first, n)
+        for name in ("kind", "kind_source", "detail", "module", "scope", "source")
     }
     unknown = {"scope": "(no scope)", "source": "(no source)", "module": "(no module)"}
     labels = ops[by].iloc[first].astype("str").where(ops[by].iloc[first].notna(), unknown.get(by, "(unknown)"))
