@@ -1,1 +1,52 @@
-"""TBD."""
+"""Capturing a run: a context manager, step marks, and the launcher for unmodified scripts.
+
+The module itself can be called: ``tpuprof.capture(logdir)`` is ``tpuprof.capture.capture(logdir)``. A package
+and a function share the name, and importing any submodule puts the package in the function's place; a package
+that can be called is right either way.
+
+Nothing here is imported before it is used: the launcher's hook loads this package at the start of every
+Python process of the program that is being watched.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tpuprof.capture.recorder import Capture, CaptureState, capture
+    from tpuprof.capture.sidecar import read_sidecars
+    from tpuprof.capture.stepmarks import step, step_count, steps
+
+__all__ = ["Capture", "CaptureState", "capture", "read_sidecars", "step", "step_count", "steps"]
+
+_HOMES = {
+    "Capture": "recorder",
+    "CaptureState": "recorder",
+    "capture": "recorder",
+    "read_sidecars": "sidecar",
+    "step": "stepmarks",
+    "step_count": "stepmarks",
+    "steps": "stepmarks",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+class _CallableModule(ModuleType):
+    def __call__(self, *args: Any, **kwargs: Any) -> Capture:
+        from tpuprof.capture.recorder import capture
+
+        return capture(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _CallableModule

@@ -1,10 +1,10 @@
 """A small sharded Transformer that trains on random tokens: the program behind ``tpuprof demo``.
 
-It is meant to be read. Eight devices form a mesh of ``data`` x ``model``. Every weight matrix is split over both
-axes: over ``data`` because nobody needs the whole of it between uses (fully sharded data parallelism), over
-``model`` because each device computes only its share of heads and hidden units (tensor parallelism). Per layer
-that makes an all-gather of each weight over ``data``, an all-reduce of the activations over ``model`` after
-attention and after the MLP, and in the backward pass a reduce-scatter of each gradient over ``data``.
+It is meant to be read. Eight devices form a mesh of ``data`` x ``model``. Every weight matrix is split over
+both axes: over ``data`` because nobody needs the whole of it between uses (fully sharded data parallelism),
+over ``model`` because each device computes only its share of heads and hidden units (tensor parallelism). Per
+layer that makes an all-gather of each weight over ``data``, an all-reduce of the activations over ``model``
+after attention and after the MLP, and in the backward pass a reduce-scatter of each gradient over ``data``.
 
 Run it by itself with eight CPU devices::
 
@@ -12,11 +12,15 @@ Run it by itself with eight CPU devices::
         python -m tpuprof.capture.demo_program --logdir /tmp/demo
 """
 
+# pyright: basic
+# An example to be read; jax has no complete types, and casts would hide what it shows.
+
 from __future__ import annotations
 
 import argparse
 import functools
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -197,6 +201,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10, help="captured steps")
     parser.add_argument("--warmup", type=int, default=3, help="steps before the capture")
     parser.add_argument("--model-axis", type=int, default=2, help="size of the model axis of the mesh")
+    parser.add_argument("--session-file", help="file that receives the path of the captured session")
     args = parser.parse_args()
     mesh = make_mesh(jax.devices(), args.model_axis)
     print(f"mesh: {dict(mesh.shape)} on {jax.devices()[0].device_kind}")
@@ -204,6 +209,8 @@ def main() -> None:
     if captured.error is not None:
         raise SystemExit(str(captured.error))
     print(f"captured: {captured.path}")
+    if args.session_file:
+        Path(args.session_file).write_text(str(captured.path), encoding="utf-8")
 
 
 if __name__ == "__main__":

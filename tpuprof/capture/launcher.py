@@ -1,0 +1,196 @@
+"""`tpuprof capture`: runs a program that knows nothing of us, and captures a window of it.
+
+The program keeps its standard streams, its signals and its exit code. Its Python processes load our hook
+through ``PYTHONPATH``; those that bring up a jax backend record the window.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from tpuprof.capture.session import check_logdir, check_name, open_logdir
+from tpuprof.capture.status import read_statuses
+from tpuprof.capture.window import SPEC_VARIABLE, Spec, Window
+from tpuprof.errors import UsageError
+
+SITE_DIRECTORY = Path(__file__).with_name("_site")
+_FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGINT")
+_FROM_TERMINAL = ("SIGINT", "SIGQUIT")
+
+
+@dataclass(frozen=True)
+class LaunchResult:
+    """How a captured program ended.
+
+    Attributes:
+        exit_code: the program's own; 128 + n when signal n killed it.
+        sessions: the session directories that were written.
+        messages: sentences for the user, about where the run is, or why there is none.
+    """
+
+    exit_code: int
+    sessions: tuple[Path, ...]
+    messages: tuple[str, ...]
+
+
+def launch(
+    command: Sequence[str], *, logdir: str | os.PathLike[str], window: Window, name: str | None = None
+) -> LaunchResult:
+    """Runs `command` to its end, capturing `window`.
+
+    Raises:
+        UsageError: the command is empty or does not exist, or the name or log directory is no good.
+        CaptureError: the log directory cannot be written; the command has not been started.
+    """
+    if not command:
+        raise UsageError(
+            "There is no command to run.",
+            hint="Write it after two dashes: tpuprof capture --steps 10:13 -- python train.py",
+        )
+    directory = check_logdir(logdir)
+    if name is not None:
+        check_name(name)
+    open_logdir(directory)
+    status_dir = Path(tempfile.mkdtemp(prefix="tpuprof-status-"))
+    try:
+        spec = Spec(window, str(directory), str(status_dir), name)
+        code = _run(command, child_environment(os.environ, spec))
+        return _summarise(code, read_statuses(status_dir), window)
+    finally:
+        shutil.rmtree(status_dir, ignore_errors=True)
+
+
+def child_environment(environment: Mapping[str, str], spec: Spec) -> dict[str, str]:
+    """The environment that makes Python processes load our hook first."""
+    path = environment.get("PYTHONPATH")
+    return {
+        **environment,
+        "PYTHONPATH": os.pathsep.join([str(SITE_DIRECTORY), path] if path else [str(SITE_DIRECTORY)]),
+        SPEC_VARIABLE: spec.to_json(),
+    }
+
+
+def _run(command: Sequence[str], environment: dict[str, str]) -> int:
+    child: subprocess.Popen[bytes] | None = None
+    early: list[int] = []
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        # Keys pressed at a terminal reach the child without us, since it is in our process group.
+        if signal.Signals(number).name in _FROM_TERMINAL and _in_foreground():
+            return
+        if child is None:
+            early.append(number)
+        elif child.poll() is None:
+            child.send_signal(number)
+
+    with _Handlers(forward):
+        try:
+            child = subprocess.Popen(list(command), env=environment)
+        except OSError as error:
+            hint = "Write the interpreter, too: python train.py …" if str(command[0]).endswith(".py") else ""
+            raise UsageError(
+                f"The command {command[0]!r} cannot be started.", why=f"{error.strerror or error}.", hint=hint
+            ) from error
+        for number in early:
+            child.send_signal(number)
+        code = child.wait()
+    return 128 - code if code < 0 else code
+
+
+class _Handlers:
+    """Our signal handlers for as long as the child runs; signals that we ignore stay ignored."""
+
+    def __init__(self, handler: Callable[[int, FrameType | None], None]) -> None:
+        self._handler = handler
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> None:
+        for name in _FORWARDED:
+            number = getattr(signal, name, None)
+            if number is None or signal.getsignal(number) is signal.SIG_IGN:
+                continue
+            with suppress(ValueError):  # not in the main thread: a library user's affair
+                self._previous[number] = signal.signal(number, self._handler)
+
+    def __exit__(self, *error: object) -> None:
+        for number, previous in self._previous.items():
+            signal.signal(number, previous)
+
+
+def _in_foreground() -> bool:
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def _summarise(code: int, statuses: Sequence[Mapping[str, Any]], window: Window) -> LaunchResult:
+    written = [status for status in statuses if status.get("path")]
+    sessions = tuple(dict.fromkeys(Path(str(status["path"])) for status in written))
+    messages: list[str] = []
+    for session in sessions:
+        count = sum(str(status["path"]) == str(session) for status in written)
+        processes = f" ({count} processes)" if count > 1 else ""
+        messages.append(f"The run is in {session}{processes}. Read it with: tpuprof report {session}")
+    reasons = dict.fromkeys(str(status["reason"]) for status in written if status.get("reason"))
+    messages += [f"It is not complete: {reason}" for reason in reasons]
+    if not written:
+        messages.append(f"There is no run: {_why_none(statuses, window)}")
+    return LaunchResult(code, sessions, tuple(messages))
+
+
+def _why_none(statuses: Sequence[Mapping[str, Any]], window: Window) -> str:
+    if not statuses:
+        return (
+            "no Python process of the command loaded the capture hook. It is not loaded by a command that is "
+            "not Python, nor by python -I, -E or -S, nor where PYTHONPATH is replaced."
+        )
+    errors = dict.fromkeys(str(status["error"]) for status in statuses if status.get("error"))
+    if errors:
+        return " ".join(errors)
+    if any(status.get("stage") == "recording" for status in statuses):
+        return "the program was killed while it was being recorded, before the trace could be written."
+    users = [status for status in statuses if status.get("stage") == "backend" or status.get("steps")]
+    if users:
+        return _why_outside(max(users, key=lambda status: int(status.get("steps") or 0)), window)
+    if any(status.get("stage") == "jax" for status in statuses):
+        return "the command imported jax, but no jax backend came up while it ran."
+    return "the command never imported jax."
+
+
+def _why_outside(status: Mapping[str, Any], window: Window) -> str:
+    steps = int(status.get("steps") or 0)
+    seconds = float(status.get("elapsed_s") or 0.0)
+    ended = "ended" if status.get("exited") else "was killed"
+    if window.first is not None and steps:
+        hint = f" Try --steps {steps // 2}:{steps}." if steps > 1 else ""
+        return (
+            f"the program {ended} before step {window.first}: it ran {steps} step{'s' * (steps != 1)}.{hint}"
+        )
+    if window.after_s is None:
+        return (
+            "the program marked no steps. Mark them with tpuprof.step or jax.profiler.StepTraceAnnotation, "
+            "or capture a span of time with --after and --for."
+        )
+    marks = " It marked no steps." if window.first is not None else ""
+    return (
+        f"the program {ended} after {seconds:.1f} s, before the window of {window.for_s:g} s that begins "
+        f"after {window.after_s:g} s.{marks} "
+        f"Try --after {max(seconds / 2, 0.1):.1f}s --for {max(seconds / 4, 0.1):.1f}s."
+    )
