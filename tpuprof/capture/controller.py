@@ -83,7 +83,11 @@ class Controller:
             if self._window.after_s is None:  # steps or nothing
                 raise
         atexit.register(self.at_exit)
-        os.register_at_fork(after_in_child=self._forked)
+        os.register_at_fork(
+            before=self._termination.before_fork,
+            after_in_parent=self._termination.after_fork_in_parent,
+            after_in_child=self._forked,
+        )
         self._termination.install()
         threading.Thread(target=self._watch, name="tpuprof-capture", daemon=True).start()
 
@@ -104,7 +108,7 @@ class Controller:
         self._over.set()
         observe_steps(None)
         self._marks.restore()
-        self._termination.after_fork()
+        self._termination.after_fork_in_child()
 
     # Steps
 
@@ -126,12 +130,7 @@ class Controller:
         """A mark has ended; the one before `stop` ends the window."""
         depth = self._nesting() - 1
         self._depth.value = max(depth, 0)
-        if (
-            depth == 0
-            and self._by_steps
-            and self._phase is Phase.RECORDING
-            and self.steps >= (self._window.stop or 0)
-        ):
+        if depth == 0 and self._by_steps and self._phase is Phase.RECORDING and self.steps >= (self._window.stop or 0):
             self._guarded(self.finish)
 
     def _nesting(self) -> int:

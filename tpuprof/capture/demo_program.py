@@ -194,9 +194,7 @@ def train(config: Config, mesh: Mesh, logdir: str, *, warmup: int, steps: int) -
 
 def main() -> None:
     """Command line of the demo program."""
-    parser = argparse.ArgumentParser(
-        description="Train a small sharded Transformer and capture some of its steps."
-    )
+    parser = argparse.ArgumentParser(description="Train a small sharded Transformer and capture some of its steps.")
     parser.add_argument("--logdir", required=True, help="log directory that receives the run")
     parser.add_argument("--steps", type=int, default=10, help="captured steps")
     parser.add_argument("--warmup", type=int, default=3, help="steps before the capture")

@@ -180,9 +180,7 @@ def _why_outside(status: Mapping[str, Any], window: Window) -> str:
     ended = "ended" if status.get("exited") else "was killed"
     if window.first is not None and steps:
         hint = f" Try --steps {steps // 2}:{steps}." if steps > 1 else ""
-        return (
-            f"the program {ended} before step {window.first}: it ran {steps} step{'s' * (steps != 1)}.{hint}"
-        )
+        return f"the program {ended} before step {window.first}: it ran {steps} step{'s' * (steps != 1)}.{hint}"
     if window.after_s is None:
         return (
             "the program marked no steps. Mark them with tpuprof.step or jax.profiler.StepTraceAnnotation, "

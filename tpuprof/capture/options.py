@@ -53,9 +53,7 @@ class CaptureOptions:
         }
 
 
-def check_options(
-    *, host_tracer_level: Any = 2, python_tracer_level: Any = 0, **options: Any
-) -> CaptureOptions:
+def check_options(*, host_tracer_level: Any = 2, python_tracer_level: Any = 0, **options: Any) -> CaptureOptions:
     """The options of one capture.
 
     Args:
@@ -112,6 +110,4 @@ def _check_advanced(name: str, value: Any) -> None:
         )
     _check_type(name, value, kind)
     if name == "tpu_trace_mode" and value not in TPU_TRACE_MODES:
-        raise UsageError(
-            f"tpu_trace_mode={value!r} does not exist.", hint=f"Valid: {', '.join(TPU_TRACE_MODES)}."
-        )
+        raise UsageError(f"tpu_trace_mode={value!r} does not exist.", hint=f"Valid: {', '.join(TPU_TRACE_MODES)}.")

@@ -99,9 +99,7 @@ class JaxProfiler:
         if state is None:
             self._staging = tempfile.mkdtemp(prefix="tpuprof-staging-")
         try:
-            profiler.start_trace(
-                self._staging or str(logdir), profiler_options=_profile_options(profiler, options)
-            )
+            profiler.start_trace(self._staging or str(logdir), profiler_options=_profile_options(profiler, options))
         except CaptureError:
             self._drop_staging()
             raise

@@ -71,9 +71,7 @@ def capture(
         raise UsageError(f"strict={strict!r} is not of type bool.")
     return Capture(
         None if logdir is None else check_logdir(logdir),
-        check_options(
-            host_tracer_level=host_tracer_level, python_tracer_level=python_tracer_level, **options
-        ),
+        check_options(host_tracer_level=host_tracer_level, python_tracer_level=python_tracer_level, **options),
         name=None if name is None else check_name(name),
         strict=strict,
     )
@@ -127,9 +125,7 @@ class Capture:
             CaptureError: there is no trace.
         """
         if self.path is None:
-            raise self.error or CaptureError(
-                "This capture has no trace yet.", hint="Read it after the with block."
-            )
+            raise self.error or CaptureError("This capture has no trace yet.", hint="Read it after the with block.")
         if self._trace is None:
             self._trace = importlib.import_module("tpuprof").load(self.path)
         return self._trace
@@ -143,9 +139,7 @@ class Capture:
             CaptureError: the profiler failed and the capture is strict, or it was started before.
         """
         if self.state is not CaptureState.NEW:
-            raise CaptureError(
-                "A capture can be started only once.", hint="Make a new one with tpuprof.capture()."
-            )
+            raise CaptureError("A capture can be started only once.", hint="Make a new one with tpuprof.capture().")
         _claim(self)
         try:
             self._begin()
@@ -172,9 +166,7 @@ class Capture:
             CaptureError: the capture was never started; or it is strict and the trace was lost.
         """
         if self.state is CaptureState.NEW:
-            raise CaptureError(
-                "This capture was never started.", hint="Call start() first, or use a with block."
-            )
+            raise CaptureError("This capture was never started.", hint="Call start() first, or use a with block.")
         if self.state is not CaptureState.RECORDING:
             return
         if reason is not None:

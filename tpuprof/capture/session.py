@@ -97,9 +97,7 @@ def open_logdir(logdir: Path) -> None:
         ) from error
 
 
-def store(
-    data: bytes, logdir: Path, identity: ProcessIdentity, *, started: datetime, name: str | None = None
-) -> Path:
+def store(data: bytes, logdir: Path, identity: ProcessIdentity, *, started: datetime, name: str | None = None) -> Path:
     """Writes a trace into its session and returns the path of the file.
 
     Args:

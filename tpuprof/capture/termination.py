@@ -18,6 +18,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+GRACE_S = 1.0
+
 
 class TerminationGuard:
     """Runs `before_death` once when SIGTERM comes, then lets the signal have its usual effect.
@@ -31,8 +33,11 @@ class TerminationGuard:
         self._pid = os.getpid()
         self._inside = threading.local()
         self._pending = False
+        self._handling = threading.Event()  # the main thread has seen the signal
         self._reader: int | None = None
         self._writer: int | None = None
+        self._nowhere: int | None = None
+        self._wakeup: int | None = None
 
     def install(self) -> None:
         """Puts the handler in place; only the main thread can, and only where nobody else handles SIGTERM."""
@@ -42,45 +47,70 @@ class TerminationGuard:
             return
         signal.signal(signal.SIGTERM, self._handle)
         self.installed = True
-        reader, writer = os.pipe()
-        os.set_blocking(writer, False)
-        previous = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        previous = signal.set_wakeup_fd(-1)
         if previous != -1:  # an event loop is listening there
             signal.set_wakeup_fd(previous, warn_on_full_buffer=False)
-            os.close(reader)
-            os.close(writer)
-        else:
-            self._reader, self._writer = reader, writer
+            return
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
+        self._nowhere = os.open(os.devnull, os.O_WRONLY | os.O_NONBLOCK)
+        self._wakeup = os.dup(self._writer)
+        signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
 
-    def wait(self, seconds: float) -> bool:
+    def wait(self, seconds: float) -> None:
         """Sleeps in the watching thread until SIGTERM comes, at most; then ends the process."""
         if self._reader is None:
-            time.sleep(min(seconds, 1.0) if self.installed else seconds)
-            return False
+            time.sleep(seconds)
+            return
         ready, _, _ = select.select([self._reader], [], [], seconds)
-        if ready and signal.SIGTERM in os.read(self._reader, 512) and self.installed:
-            self._before_death()
-            _default_action()
-            os.kill(self._pid, signal.SIGTERM)
-        return self.installed
+        if not ready or signal.SIGTERM not in os.read(self._reader, 512):
+            return
+        # As a rule the main thread gets to its handler, and knows better than we whether the signal was ours.
+        if self._handling.wait(GRACE_S) or not self._in_place():
+            return
+        self._before_death()
+        _default_action()
+        os.kill(self._pid, signal.SIGTERM)
 
     def remove(self) -> None:
         """Gives SIGTERM its default action back."""
-        if not self.installed:
-            return
+        in_place = self._in_place()
         self.installed = False
-        if threading.current_thread() is threading.main_thread():
-            if signal.getsignal(signal.SIGTERM) == self._handle:
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            self._release_wakeup()
-        elif signal.getsignal(signal.SIGTERM) == self._handle:
-            # Only the main thread may change Python's table; the system's can be changed from here.
+        self._connect(self._nowhere)
+        main = threading.current_thread() is threading.main_thread()
+        if main and self._wakeup is not None:
+            current = signal.set_wakeup_fd(-1)
+            if current not in (self._wakeup, -1):
+                signal.set_wakeup_fd(current, warn_on_full_buffer=False)
+        if not in_place:
+            return
+        if main:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        else:  # only the main thread may change Python's table; the system's can be changed from here
             _default_action()
 
-    def after_fork(self) -> None:
-        """In a child: a signal to the child must not look like one to the parent, which shares the pipe."""
+    def before_fork(self) -> None:
+        """A child shares the pipe: until it has its own life, a signal to it would look like one to its parent."""
+        if self.installed:
+            self._connect(self._nowhere)
+
+    def after_fork_in_parent(self) -> None:
+        """Listens again."""
+        if self.installed:
+            self._connect(self._writer)
+
+    def after_fork_in_child(self) -> None:
+        """The child is not watched, and dies of SIGTERM as it always would."""
         with suppress(Exception):
             self.remove()
+
+    def _connect(self, target: int | None) -> None:
+        # Which descriptor Python writes to can only be changed in the main thread; what is behind it, anywhere.
+        if self._wakeup is not None and target is not None:
+            os.dup2(target, self._wakeup, inheritable=False)
+
+    def _in_place(self) -> bool:
+        return self.installed and signal.getsignal(signal.SIGTERM) == self._handle
 
     def section(self) -> _Section:
         """A context manager around work that a signal handler in the same thread must not re-enter."""
@@ -88,10 +118,9 @@ class TerminationGuard:
 
     def _handle(self, number: int, frame: Any) -> None:
         if self.installed and os.getpid() == self._pid:
+            self._handling.set()
             if getattr(self._inside, "depth", 0):
-                self._pending = (
-                    True  # this thread is in the middle of starting or writing: let it end that first
-                )
+                self._pending = True  # this thread is in the middle of starting or writing: let it end that first
                 return
             self._before_death()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -101,13 +130,6 @@ class TerminationGuard:
         if self._pending and threading.current_thread() is threading.main_thread():
             self._pending = False
             self._handle(signal.SIGTERM, None)
-
-    def _release_wakeup(self) -> None:
-        if self._writer is None:
-            return
-        current = signal.set_wakeup_fd(-1)
-        if current not in (self._writer, -1):
-            signal.set_wakeup_fd(current, warn_on_full_buffer=False)
 
 
 class _Section:
@@ -125,6 +147,7 @@ class _Section:
 
 
 def _default_action() -> None:
+    # Python's own function refuses to work outside the main thread; the C function does not mind.
     with suppress(Exception):
         set_signal: Any = ctypes.pythonapi.PyOS_setsig
         set_signal.argtypes = (ctypes.c_int, ctypes.c_void_p)

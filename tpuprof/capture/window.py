@@ -54,9 +54,7 @@ def parse_window(steps: str | None, after: str | None, duration: str | None) -> 
     """
     if steps is not None:
         if after is not None or duration is not None:
-            raise UsageError(
-                "--steps cannot be combined with --after or --for.", hint="Choose steps or a time."
-            )
+            raise UsageError("--steps cannot be combined with --after or --for.", hint="Choose steps or a time.")
         match = _STEPS.match(steps)
         if match is None or int(match[1]) >= int(match[2]):
             raise UsageError(

@@ -14,12 +14,8 @@ DEFAULT_LOGDIR = "tpuprof-runs"
     context_settings={"allow_interspersed_args": False},
     options_metavar="[--logdir DIR] [--steps FIRST:STOP | --after T --for T]",
 )
-@click.option(
-    "--logdir", default=DEFAULT_LOGDIR, show_default=True, help="Log directory that receives the run."
-)
-@click.option(
-    "--steps", help="Capture the steps FIRST to STOP - 1, such as 10:13, counting step marks from 0."
-)
+@click.option("--logdir", default=DEFAULT_LOGDIR, show_default=True, help="Log directory that receives the run.")
+@click.option("--steps", help="Capture the steps FIRST to STOP - 1, such as 10:13, counting step marks from 0.")
 @click.option("--after", help="Seconds from the start of the program until the window, such as 30s.")
 @click.option("--for", "duration", help="Length of the window, such as 3s.")
 @click.option("--name", help="Name of the session directory; by default the time.")

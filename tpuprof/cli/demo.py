@@ -19,9 +19,7 @@ _DEVICES_FLAG = "--xla_force_host_platform_device_count"
 @click.command("demo")
 @click.option("--logdir", help="Log directory that receives the run; by default a new temporary one.")
 @click.option("--steps", type=click.IntRange(1, 1000), default=10, show_default=True, help="Captured steps.")
-@click.option(
-    "--devices", type=click.IntRange(2, 64), default=8, show_default=True, help="Simulated devices."
-)
+@click.option("--devices", type=click.IntRange(2, 64), default=8, show_default=True, help="Simulated devices.")
 @click.option("--report/--no-report", default=True, show_default=True, help="Print the report of the run.")
 def command(logdir: str | None, steps: int, devices: int, report: bool) -> None:
     """Train a small sharded Transformer on simulated CPU devices, capture it, and report on it.
