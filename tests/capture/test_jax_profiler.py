@@ -8,7 +8,7 @@ import pytest
 from jax._src.lib import _profiler
 
 import tpuprof.capture
-from tpuprof.capture import capture, step
+from tpuprof.capture import CaptureState, capture, step
 from tpuprof.capture import profiler as profiler_module
 from tpuprof.errors import CaptureActiveError, CaptureError, ProfilerBusyError
 
@@ -123,7 +123,7 @@ def test_a_trace_of_jax_itself_is_left_alone(tmp_path):
 def test_a_session_below_jax_is_noticed_before_the_start(tmp_path):
     theirs = _profiler.ProfilerSession(_profiler.ProfileOptions())
     with capture(tmp_path) as made:
-        work()
+        assert made.state is CaptureState.FAILED
     assert len(theirs.stop()) > 100
     assert isinstance(made.error, ProfilerBusyError)
     assert "JAX_ENABLE_PGLE" in str(made.error)
@@ -136,7 +136,7 @@ def test_a_session_that_cannot_be_noticed_is_typed_at_the_end(tmp_path):
     options.python_tracer_level = 0
     theirs = _profiler.ProfilerSession(options)
     with capture(tmp_path) as made:
-        work()
+        assert made.state is CaptureState.RECORDING
     theirs.stop()
     assert isinstance(made.error, ProfilerBusyError)
     assert made.path is None

@@ -344,3 +344,14 @@ def test_after_the_window_termination_has_its_default_action_again(script, tmp_p
     code, output, _ = terminate(script(program), tmp_path, "--steps", "1:2")
     assert (code, output) == (128 + signal.SIGTERM, b"True -1\n")
     assert json.dumps(only_run(tmp_path)[0]["complete"]) == "true"
+
+
+def test_after_a_span_of_time_a_hanging_program_can_be_terminated(script, tmp_path):
+    program = WAIT_FOR_RECORDING + (
+        "\n    wait_until(True); wait_until(False); print('over', flush=True)\n"
+        "    jax.jit(lambda y: jax.lax.while_loop(lambda c: c[0, 0] > 0, lambda c: jnp.sqrt(c), y))(x + 1.0)"
+        ".block_until_ready()\n"
+    )
+    code, output, _ = terminate(script(program), tmp_path, "--after", "0s", "--for", "0.1s")
+    assert (code, output) == (128 + signal.SIGTERM, b"over\n")
+    assert only_run(tmp_path)[0]["complete"] is True

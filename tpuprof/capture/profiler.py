@@ -163,7 +163,8 @@ def _import(name: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise MissingDependencyError(
-            "Capturing needs jax, which is not installed.", hint='Install it: pip install "tpuprof[capture]".'
+            f"Capturing needs jax, and {error.name} is not installed.",
+            hint='Install it: pip install "tpuprof[capture]".',
         ) from error
 
 

@@ -1,4 +1,7 @@
-"""What the processes of a captured program report to the launcher: one small JSON file each."""
+"""What the processes of a captured program report to the launcher: one small JSON file each.
+
+Loaded at the start of every Python process of the program, hence the few imports.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ import json
 import os
 import sys
 import time
-from contextlib import suppress
-from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Status:
@@ -31,17 +35,21 @@ class Status:
             return
         self._fields.update(fields, elapsed_s=round(self.elapsed_s, 3))
         path = os.path.join(self._directory, f"{self._pid}.json")
-        with suppress(OSError, ValueError):
+        try:
             with open(f"{path}.tmp", "w", encoding="utf-8", errors="backslashreplace") as file:
                 json.dump(self._fields, file, default=str)
             os.replace(f"{path}.tmp", path)
+        except (OSError, ValueError):
+            pass  # not contextlib.suppress: its import costs milliseconds
 
     def problem(self, text: str) -> None:
         """Reports why there will be no trace, to the launcher and, once, on this process's stderr."""
         if "error" not in self._fields:
             if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]
-                with suppress(OSError, ValueError):
+                try:  # noqa: SIM105
                     print(f"tpuprof: {text}", file=sys.stderr, flush=True)
+                except (OSError, ValueError):
+                    pass
             self.update(error=text)
 
 
@@ -49,8 +57,10 @@ def read_statuses(directory: Path) -> list[dict[str, Any]]:
     """The reports of all processes in the order of their process numbers; unreadable ones are left out."""
     found: list[dict[str, Any]] = []
     for path in directory.glob("*.json"):
-        with suppress(OSError, ValueError):
+        try:
             content: Any = json.loads(path.read_bytes())
-            if isinstance(content, dict):
-                found.append(cast("dict[str, Any]", content))
+        except (OSError, ValueError):
+            continue
+        if isinstance(content, dict):
+            found.append(cast("dict[str, Any]", content))
     return sorted(found, key=lambda status: int(status.get("pid", 0)))

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 
 
 def _load_tpuprof(package: str) -> None:
     """Makes `import tpuprof` work in an interpreter without it, and nothing beside it."""
-    import importlib.util
-
-    if importlib.util.find_spec("tpuprof") is not None:
+    if PathFinder.find_spec("tpuprof", sys.path) is not None:
         return
-    spec = importlib.util.spec_from_file_location(
-        "tpuprof", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
-    )
-    if spec is not None and spec.loader is not None:
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["tpuprof"] = module
-        spec.loader.exec_module(module)
+    location = os.path.join(package, "__init__.py")
+    spec = ModuleSpec("tpuprof", SourceFileLoader("tpuprof", location), origin=location, is_package=True)
+    spec.submodule_search_locations = [package]
+    spec.has_location = True
+    _load(spec)
 
 
 def _start(here: str) -> None:
@@ -39,15 +36,18 @@ def _start(here: str) -> None:
 
 def _hand_over(here: str) -> None:
     """Runs the `sitecustomize` that would have run without us."""
-    import importlib.util
-    from importlib.machinery import PathFinder
-
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != here]
     spec = PathFinder.find_spec("sitecustomize", sys.path)
-    if spec is None or spec.loader is None:
-        return
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["sitecustomize"] = module
+    if spec is not None and spec.loader is not None:
+        _load(spec)
+
+
+def _load(spec: ModuleSpec) -> None:
+    from importlib.util import module_from_spec  # costs milliseconds, and is rarely needed
+
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    assert spec.loader is not None
     spec.loader.exec_module(module)
 
 
