@@ -23,13 +23,15 @@ STEPS = """
     print(sys.argv[1:])
 """
 WAIT_FOR_RECORDING = """
-    import os, sys, time, jax, jax.numpy as jnp
+    import os, sys, threading, time, jax, jax.numpy as jnp
     from jax._src.profiler import _profile_state
     f = jax.jit(lambda x: x @ x)
     x = f(jnp.ones((32, 32))).block_until_ready()
+    def watched():
+        return any(thread.name == "tpuprof-capture" for thread in threading.enumerate())
     def wait_until(recording):
         limit = time.time() + 30
-        while (_profile_state.profile_session is not None) != recording and time.time() < limit:
+        while (_profile_state.profile_session is not None) != recording and watched() and time.time() < limit:
             f(x).block_until_ready()
             time.sleep(0.01)
 """

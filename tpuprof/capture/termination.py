@@ -36,16 +36,17 @@ class TerminationGuard:
         self._handling = threading.Event()  # the main thread has seen the signal
         self._reader: int | None = None
         self._writer: int | None = None
-        self._nowhere: int | None = None
-        self._wakeup: int | None = None
+        self._handler_address: int | None = None
+        self._lifted = False
 
     def install(self) -> None:
         """Puts the handler in place; only the main thread can, and only where nobody else handles SIGTERM."""
         if threading.current_thread() is not threading.main_thread():
             return
-        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL or _current_action() is not None:
             return
         signal.signal(signal.SIGTERM, self._handle)
+        self._handler_address = _current_action()
         self.installed = True
         previous = signal.set_wakeup_fd(-1)
         if previous != -1:  # an event loop is listening there
@@ -53,9 +54,7 @@ class TerminationGuard:
             return
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
-        self._nowhere = os.open(os.devnull, os.O_WRONLY | os.O_NONBLOCK)
-        self._wakeup = os.dup(self._writer)
-        signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
 
     def wait(self, seconds: float) -> None:
         """Sleeps in the watching thread until SIGTERM comes, at most; then ends the process."""
@@ -69,48 +68,63 @@ class TerminationGuard:
         if self._handling.wait(GRACE_S) or not self._in_place():
             return
         self._before_death()
-        _default_action()
+        _set_action(None)
         os.kill(self._pid, signal.SIGTERM)
 
     def remove(self) -> None:
         """Gives SIGTERM its default action back."""
         in_place = self._in_place()
         self.installed = False
-        self._connect(self._nowhere)
+        self._disconnect()
         main = threading.current_thread() is threading.main_thread()
-        if main and self._wakeup is not None:
+        if main and self._writer is not None:
             current = signal.set_wakeup_fd(-1)
-            if current not in (self._wakeup, -1):
+            if current not in (self._writer, -1):
                 signal.set_wakeup_fd(current, warn_on_full_buffer=False)
         if not in_place:
             return
         if main:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         else:  # only the main thread may change Python's table; the system's can be changed from here
-            _default_action()
+            _set_action(None)
 
     def before_fork(self) -> None:
-        """A child shares the pipe: until it has its own life, a signal to it would look like one to its parent."""
-        if self.installed:
-            self._connect(self._nowhere)
+        """Lets a child be born without us.
+
+        It shares the pipe, so a signal to it would look like one to its parent; and Python forgets signals that
+        reach a child before its own life begins, so that a handler would lose what the default action does not.
+        """
+        if self._in_place():
+            self._lifted = True
+            _set_action(None)
 
     def after_fork_in_parent(self) -> None:
         """Listens again."""
-        if self.installed:
-            self._connect(self._writer)
+        if self._lifted:
+            self._lifted = False
+            _set_action(self._handler_address)
 
     def after_fork_in_child(self) -> None:
         """The child is not watched, and dies of SIGTERM as it always would."""
         with suppress(Exception):
             self.remove()
+            if self._lifted:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Python's table still names us
 
-    def _connect(self, target: int | None) -> None:
+    def _disconnect(self) -> None:
         # Which descriptor Python writes to can only be changed in the main thread; what is behind it, anywhere.
-        if self._wakeup is not None and target is not None:
-            os.dup2(target, self._wakeup, inheritable=False)
+        if self._writer is not None:
+            nowhere = os.open(os.devnull, os.O_WRONLY | os.O_NONBLOCK)
+            os.dup2(nowhere, self._writer, inheritable=False)
+            os.close(nowhere)
 
     def _in_place(self) -> bool:
-        return self.installed and signal.getsignal(signal.SIGTERM) == self._handle
+        # Code below Python, such as the preemption notice of jax.distributed, replaces the handler unseen by Python.
+        return (
+            self.installed
+            and signal.getsignal(signal.SIGTERM) == self._handle
+            and _current_action() == self._handler_address
+        )
 
     def section(self) -> _Section:
         """A context manager around work that a signal handler in the same thread must not re-enter."""
@@ -146,10 +160,25 @@ class _Section:
             self._leave()
 
 
-def _default_action() -> None:
-    # Python's own function refuses to work outside the main thread; the C function does not mind.
-    with suppress(Exception):
+# Python's own functions for this refuse to work outside the main thread; the C functions do not mind.
+
+
+def _current_action() -> int | None:
+    """The address of the handler of SIGTERM; None for the default action, or where it cannot be known."""
+    try:
+        get_signal: Any = ctypes.pythonapi.PyOS_getsig
+    except AttributeError:
+        return None
+    get_signal.argtypes = (ctypes.c_int,)
+    get_signal.restype = ctypes.c_void_p
+    return get_signal(int(signal.SIGTERM))
+
+
+def _set_action(address: int | None) -> None:
+    try:
         set_signal: Any = ctypes.pythonapi.PyOS_setsig
-        set_signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
-        set_signal.restype = ctypes.c_void_p
-        set_signal(int(signal.SIGTERM), None)
+    except AttributeError:
+        return
+    set_signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
+    set_signal.restype = ctypes.c_void_p
+    set_signal(int(signal.SIGTERM), address)
