@@ -9,8 +9,8 @@ import jax
 import pytest
 from click.testing import CliRunner
 
-import tpuprof.capture
 from tests.capture.support import child_environment
+from tpuprof.capture import read_sidecars
 from tpuprof.cli import demo
 from tpuprof.errors import CaptureError, MissingDependencyError, UsageError
 
@@ -53,7 +53,7 @@ def events(session):
 @pytest.mark.slow
 def test_exactly_the_asked_steps_are_traced(events, session):
     assert [stats["step_num"] for name, _, stats in events if name == "train"] == [3, 4, 5]
-    (sidecar,) = tpuprof.capture.read_sidecars(session).values()
+    (sidecar,) = read_sidecars(session).values()
     assert sidecar["complete"] is True
     assert sidecar["device_kinds"] == {"cpu": 8}
     assert sidecar["environment"]["JAX_PLATFORMS"] == "cpu"

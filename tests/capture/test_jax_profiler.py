@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import pytest
 from jax._src.lib import _profiler
 
-import tpuprof.capture
-from tpuprof.capture import CaptureState, capture, step
+from tpuprof.capture import CaptureState, capture, read_sidecars, step
 from tpuprof.capture import profiler as profiler_module
 from tpuprof.errors import CaptureActiveError, CaptureError, ProfilerBusyError
 
@@ -48,7 +47,7 @@ def test_a_capture_holds_the_steps_and_ops_of_its_body_only(tmp_path):
     assert any("hlo_op" in dict(event.stats) for event in events(made.path))
     assert os.listdir(made.path.parent) == [made.path.name]
     assert not list(made.path.glob("*.trace.json.gz"))
-    content = tpuprof.capture.read_sidecars(made.path).popitem()[1]
+    content = read_sidecars(made.path).popitem()[1]
     assert content["versions"]["jax"] == jax.__version__
     assert content["platform"] == "cpu"
     assert content["device_kinds"] == {"cpu": jax.local_device_count()}

@@ -10,8 +10,8 @@ from pathlib import Path
 import jax
 import pytest
 
-import tpuprof.capture
 from tests.capture.support import LAUNCH, child_environment
+from tpuprof.capture import read_sidecars
 
 STEPS = """
     import sys, jax, jax.numpy as jnp
@@ -44,7 +44,7 @@ def sessions(tmp_path: Path) -> list[Path]:
 def only_run(tmp_path: Path) -> tuple[dict, list[int]]:
     """The sidecar of the one run, and the numbers of its steps."""
     (session,) = sessions(tmp_path)
-    (sidecar,) = tpuprof.capture.read_sidecars(session).values()
+    (sidecar,) = read_sidecars(session).values()
     data = jax.profiler.ProfileData.from_serialized_xspace((session / sidecar["file"]).read_bytes())
     events = [event for plane in data.planes for line in plane.lines for event in line.events]
     return sidecar, [dict(event.stats)["step_num"] for event in events if event.name == "train"]

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import tpuprof.capture
 from tests.capture.support import FakeProfiler, child_environment
-from tpuprof.capture import CaptureState, capture
+from tpuprof.capture import CaptureState, capture, read_sidecars
 from tpuprof.capture.options import CaptureOptions
 from tpuprof.capture.recorder import Capture
 from tpuprof.errors import (
@@ -245,7 +244,7 @@ def test_processes_of_one_program_share_a_run_and_overwrite_nothing(new_capture,
         assert made.error is None
     files = {path.name: path.read_bytes() for path in made.path.glob("*.xplane.pb")}
     assert sorted(files.values()) == [b"process 0", b"process 1", b"process 2"]
-    sidecars = tpuprof.capture.read_sidecars(made.path)
+    sidecars = read_sidecars(made.path)
     assert {name: f"process {content['process_index']}".encode() for name, content in sidecars.items()} == files
 
 

@@ -18,9 +18,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from tpuprof.capture.inject import SPEC_VARIABLE
 from tpuprof.capture.session import check_logdir, check_name, open_logdir
 from tpuprof.capture.status import read_statuses
-from tpuprof.capture.window import SPEC_VARIABLE, Spec, Window
+from tpuprof.capture.window import Spec, Window
 from tpuprof.errors import UsageError
 
 SITE_DIRECTORY = Path(__file__).with_name("_site")

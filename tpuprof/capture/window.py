@@ -14,7 +14,6 @@ from typing import Any
 from tpuprof.errors import UsageError
 from tpuprof.units import PS_PER_S, parse_duration_ps
 
-SPEC_VARIABLE = "TPUPROF_CAPTURE_SPEC"
 SPEC_VERSION = 1
 DEFAULT_FIRST, DEFAULT_STOP = 10, 13
 DEFAULT_AFTER_S = 30.0
@@ -85,7 +84,7 @@ class Spec:
     name: str | None = None
 
     def to_json(self) -> str:
-        """The text of the environment variable `SPEC_VARIABLE`."""
+        """The text that the hook finds in the environment."""
         w = self.window
         return json.dumps(
             {
