@@ -9,7 +9,7 @@ after attention and after the MLP, and in the backward pass a reduce-scatter of 
 Run it by itself with eight CPU devices::
 
     JAX_PLATFORMS=cpu XLA_FLAGS=--xla_force_host_platform_device_count=8 \\
-        python -m tpuprof.capture.demo_program --logdir /tmp/demo
+        python -m tpuprof.capture.demo_program --logdir demo-log
 """
 
 # pyright: basic
