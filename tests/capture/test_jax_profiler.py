@@ -214,3 +214,10 @@ def test_deleted_arrays_do_not_disturb_the_drain(tmp_path):
     with capture(tmp_path, strict=True) as made:
         pass
     assert made.path is not None
+
+
+def test_a_jax_that_is_too_old_is_said(tmp_path, monkeypatch):
+    monkeypatch.delattr(jax.profiler, "ProfileOptions")
+    with capture(tmp_path) as made:
+        pass
+    assert str(made.error) == "This jax has no profiler options. Install jax 0.6.2 or newer."

@@ -189,7 +189,7 @@ def _private_state() -> Any:
 def _profile_options(profiler: Any, options: CaptureOptions) -> Any:
     make = getattr(profiler, "ProfileOptions", None)
     if make is None:
-        raise CaptureError("This jax has no profiler options.", hint="Install jax 0.6 or newer.")
+        raise CaptureError("This jax has no profiler options.", hint="Install jax 0.6.2 or newer.")
     made = make()
     made.host_tracer_level = options.host_tracer_level
     made.python_tracer_level = options.python_tracer_level
