@@ -40,7 +40,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'tpuprof' has no attribute {name!r}")
     import importlib
 
-    value = getattr(importlib.import_module(_LAZY[name]), name)
+    module = importlib.import_module(_LAZY[name])
+    # tpuprof.capture is a package that can be called: the function of the same name would hide its modules.
+    value = module if name == "capture" else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -311,8 +311,18 @@ def _sidecar(path: str) -> tuple[dict[str, Any], list[Quality]]:
         except ValueError as error:
             message = f"{candidate} cannot be read ({error}); versions and capture options are unknown."
             return {}, [Quality("sidecar_unreadable", "warning", message)]
-        return loaded, []
+        return loaded, _capture_quality(loaded)
     return {}, []
+
+
+def _capture_quality(sidecar: Mapping[str, Any]) -> list[Quality]:
+    """What the capture itself knew to be wrong."""
+    if sidecar.get("complete") is not False:
+        return []
+    errors = [str(error) for error in sidecar.get("errors") or []]
+    because = f": {'; '.join(errors)[:500]}" if errors else " (the program ended or was stopped inside the window)"
+    message = f"The capture ended before its window did{because}. The last step may be cut."
+    return [Quality("capture_incomplete", "warning", message, None, {"errors": errors})]
 
 
 def _ordered(entries: Iterable[Quality]) -> tuple[Quality, ...]:

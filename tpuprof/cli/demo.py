@@ -88,5 +88,8 @@ def _has_descriptor() -> bool:
 
 def _print_report(path: Path) -> None:
     """Loads the run and prints its report on stdout."""
-    trace = importlib.import_module("tpuprof").load(path)
-    click.echo(importlib.import_module("tpuprof.report").render_report(trace, format="table"))
+    from tpuprof.cli.output import Output
+    from tpuprof.cli.report import show_report
+    from tpuprof.cli.source import RunSource
+
+    show_report(RunSource(str(path)), Output("table"))
