@@ -12,6 +12,15 @@ SourceFormat = Literal["xplane", "trace_json"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ReadResult:
+    """A decoded file, what was noticed while reading it, and whether something of it is known to be missing."""
+
+    space: Space
+    quality: tuple[Quality, ...] = ()
+    partial: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Source:
     """One file that was read."""
 
