@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from tpuprof.formats.trace_json_values import (
     AFTER_KEY,
     BROKEN,
@@ -11,6 +9,13 @@ from tpuprof.formats.trace_json_values import (
     CLOSE_LIST,
     COMMA,
     CUT,
+    FIELD_ARGS,
+    FIELD_DUR,
+    FIELD_NAME,
+    FIELD_PH,
+    FIELD_PID,
+    FIELD_TID,
+    FIELD_TS,
     LIST_END,
     N_ISSUES,
     NULL,
@@ -23,11 +28,12 @@ from tpuprof.formats.trace_json_values import (
     TEXT,
     TOKENS_FULL,
     any_value,
+    borrowed,
     decimal_us,
-    equals,
     hash_bytes,
     integer,
     kernel,
+    packed,
     skip_space,
     string,
 )
@@ -43,7 +49,7 @@ KEY, KIND, BITS, N_STAT_COLUMNS = range(4)
 START, LENGTH, HASH, N_TOKEN_COLUMNS = range(4)
 N_TOKENS = N_ISSUES  # the place of the number of tokens in the state array, behind the counts of issues
 
-_PH, _TS, _PID, _TID, _DUR, _NAME, _ARGS = range(1, 8)
+_SPAN, _META = ord("X"), ord("M")
 
 
 @kernel
@@ -83,30 +89,6 @@ def _intern(text: U8, start: int, end: int, table: I32, tokens: I64, state: I64)
     tokens[new, START], tokens[new, LENGTH], tokens[new, HASH] = start, length, h
     state[N_TOKENS] = new + 1
     return new
-
-
-@kernel
-def _field(text: U8, start: int, end: int) -> int:
-    """Which of the fields of an event a key names; 0 for all others."""
-    size = end - start
-    if size == 2:
-        if equals(text, start, end, b"ph"):
-            return _PH
-        if equals(text, start, end, b"ts"):
-            return _TS
-    elif size == 3:
-        if equals(text, start, end, b"pid"):
-            return _PID
-        if equals(text, start, end, b"tid"):
-            return _TID
-        if equals(text, start, end, b"dur"):
-            return _DUR
-    elif size == 4:
-        if equals(text, start, end, b"name"):
-            return _NAME
-        if equals(text, start, end, b"args"):
-            return _ARGS
-    return 0
 
 
 @kernel
@@ -189,8 +171,8 @@ def _event(
     digits: U8,
 ) -> tuple[int, int, int]:
     """One object of the list into a row of the events: (status, position, phase; -1 for an empty object)."""
-    event[:] = 0
-    event[PID], event[TID], event[NAME], event[DUR_PS] = -1, -1, -1, BAD_DURATION_PS
+    event[PHASE], event[PID], event[TID], event[NAME] = 0, -1, -1, -1
+    event[HAS_TIME], event[US], event[SUB_PS], event[DUR_PS] = 0, 0, 0, BAD_DURATION_PS
     i = skip_space(text, i + 1, n)
     if i < n and text[i] == CLOSE:
         return OK, i + 1, -1
@@ -198,8 +180,8 @@ def _event(
         status, i, key_start, key_end = _key(text, i, n, issues)
         if status != OK:
             return status, i, 0
-        field = _field(text, key_start, key_end)
-        if field == _ARGS and i < n and text[i] == OPEN:
+        field = packed(text, key_start, key_end)
+        if field == FIELD_ARGS and i < n and text[i] == OPEN:
             status, i, stat_row = _args(text, i, n, stat_row, table, tokens, stats, state, issues)
             if status != OK:
                 return status, i, 0
@@ -207,22 +189,20 @@ def _event(
             status, i, _, start, end = any_value(text, i, n, issues)
             if status != OK:
                 return status, i, 0
-            if field == _PH:
-                if equals(text, start, end, b"X"):
-                    event[PHASE] = PHASE_SPAN
-                elif equals(text, start, end, b"M"):
-                    event[PHASE] = PHASE_META
-            elif field == _TS:
+            if field == FIELD_PH:
+                word = packed(text, start, end)
+                event[PHASE] = PHASE_SPAN if word == _SPAN else PHASE_META if word == _META else 0
+            elif field == FIELD_TS:
                 event[HAS_TIME], event[US], event[SUB_PS] = decimal_us(text, start, end, digits)
-            elif field == _DUR:
+            elif field == FIELD_DUR:
                 valid, us, ps = decimal_us(text, start, end, digits)
                 if valid and -TIME_LIMIT_US < us < TIME_LIMIT_US:
                     event[DUR_PS] = us * 1_000_000 + ps
-            elif field in (_PID, _TID, _NAME):
+            elif field in (FIELD_PID, FIELD_TID, FIELD_NAME):
                 token = _intern(text, start, end, table, tokens, state)
                 if token < 0:
                     return TOKENS_FULL, i, 0
-                event[PID if field == _PID else TID if field == _TID else NAME] = token
+                event[PID if field == FIELD_PID else TID if field == FIELD_TID else NAME] = token
         status, i, done = _next_pair(text, i, n)
         if status != OK:
             return status, i, 0
@@ -232,16 +212,10 @@ def _event(
 
 
 @kernel
-def scan(text: U8, i: int, table: I32, tokens: I64, events: I64, stats: I64, state: I64) -> tuple[int, int, int, int]:
-    """Events from a position in the list on: (status, where to go on, where it failed, number of events).
-
-    ``OK`` means that the rows for events are full. On any status but ``OK`` and ``LIST_END`` the place to go
-    on is the start of the event that could not be read or stored; nothing of it has been kept but perhaps
-    tokens.
-    """
+def _scan(
+    text: U8, i: int, table: I32, tokens: I64, events: I64, stats: I64, state: I64, issues: I64, digits: U8
+) -> tuple[int, int, int, int]:
     n = len(text)
-    issues = np.zeros(N_ISSUES, np.int64)
-    digits = np.zeros(32, np.uint8)
     row, stat_row = 0, 0
     while row < len(events):
         i = skip_space(text, i, n)
@@ -253,11 +227,12 @@ def scan(text: U8, i: int, table: I32, tokens: I64, events: I64, stats: I64, sta
             return LIST_END, i + 1, i, row
         if text[i] != OPEN:
             return BROKEN, i, i, row
-        issues[:] = 0
         status, after, phase = _event(text, i, n, events[row], stat_row, table, tokens, stats, state, issues, digits)
         if status != OK:
-            return status, i, after, row
-        state[:N_ISSUES] += issues
+            return status, i, after, row  # its issues are not counted: it comes again, or counts as broken
+        for kind in range(N_ISSUES):
+            state[kind] += issues[kind]
+            issues[kind] = 0
         i = after
         if phase > 0:
             stat_row = events[row, STAT_END]
@@ -265,3 +240,26 @@ def scan(text: U8, i: int, table: I32, tokens: I64, events: I64, stats: I64, sta
         elif phase == 0:
             state[OTHER_PHASE] += 1
     return OK, i, i, row
+
+
+@kernel
+def scan(
+    text: U8, i: int, table: I32, tokens: I64, events: I64, stats: I64, state: I64, issues: I64, digits: U8
+) -> tuple[int, int, int, int]:
+    """Events from a position in the list on: (status, where to go on, where it failed, number of events).
+
+    ``OK`` means that the rows for events are full. On any status but ``OK`` and ``LIST_END`` the place to go on
+    is the start of the event that could not be read or stored; nothing of it has been kept but perhaps tokens.
+    ``issues`` (zeros) and ``digits`` are scratch space. The caller holds all arrays.
+    """
+    return _scan(
+        borrowed(text),
+        i,
+        borrowed(table),
+        borrowed(tokens),
+        borrowed(events),
+        borrowed(stats),
+        borrowed(state),
+        borrowed(issues),
+        borrowed(digits),
+    )

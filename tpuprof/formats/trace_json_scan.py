@@ -122,14 +122,25 @@ class _Run:
         self.events: I64 = np.empty((_EVENTS_PER_CALL, kernel.N_EVENT_COLUMNS), np.int64)
         self.stats: I64 = np.empty((4 * _EVENTS_PER_CALL, kernel.N_STAT_COLUMNS), np.int64)
         self.state: I64 = np.zeros(values.N_ISSUES + 1, np.int64)
+        self.digits: U8 = np.zeros(32, np.uint8)
         self.parts: list[tuple[npt.NDArray[Any], ...]] = []
 
     def advance(self, position: int) -> tuple[int, int, int]:
         """Scan from ``position``: (status, where to go on, where it failed)."""
+        issues = np.zeros(values.N_ISSUES, np.int64)
         status, position, failed_at, count = kernel.scan(
-            self.text, position, self.table, self.tokens, self.events, self.stats, self.state
+            self.text,
+            position,
+            self.table,
+            self.tokens,
+            self.events,
+            self.stats,
+            self.state,
+            issues,
+            self.digits,
         )
-        self._keep(count)
+        if count or not self.parts:
+            self._keep(count)
         if status == values.TOKENS_FULL:
             self._grow_tokens()
         if status == values.STATS_FULL and count == 0:
