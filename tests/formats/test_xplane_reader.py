@@ -13,8 +13,9 @@ from tests.formats import wire
 from tests.formats.reference_reader import plain, read_plain
 from tpuprof.errors import InputTooLargeError, NotATraceError
 from tpuprof.formats import xplane_chunks, xplane_metadata
+from tpuprof.formats.recording import ReadResult
 from tpuprof.formats.xplane_builder import SpaceBuilder
-from tpuprof.formats.xplane_reader import ReadResult, read_xplane
+from tpuprof.formats.xplane_reader import read_xplane
 from tpuprof.formats.xspace import Ref
 
 US = 1_000_000

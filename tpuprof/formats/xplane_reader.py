@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tpuprof.errors import NotATraceError
+from tpuprof.formats.recording import ReadResult
 from tpuprof.formats.xplane_chunks import Chunk, Notes, read_chunk
 from tpuprof.formats.xplane_lines import read_lines
 from tpuprof.formats.xplane_metadata import Metadata
@@ -24,15 +25,6 @@ from tpuprof.quality import Quality
 _LENGTH = 2
 _SHOWN_TEXTS = 3
 _SHOWN_CHARACTERS = 300
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ReadResult:
-    """A decoded file, what was noticed while reading it, and whether something of it is known to be missing."""
-
-    space: Space
-    quality: tuple[Quality, ...] = ()
-    partial: bool = False
 
 
 def read_xplane(data: Data, *, where: str = "") -> ReadResult:
