@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import fsspec
@@ -349,6 +351,25 @@ def test_a_directory_with_too_many_entries(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(files, "MAX_ENTRIES", 4)
     with pytest.raises(InputTooLargeError, match="more than 4 entries"):
         find_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("location", "joined"),
+    [("memory://", "memory://a/b"), ("gs://bucket/x", "gs://bucket/x/a/b"), ("/log", "/log/a/b")],
+)
+def test_joining_locations(location: str, joined: str) -> None:
+    assert files.join(location, "a", "b") == joined
+    assert files.base_name(joined) == "b"
+    assert files.parent(joined) == joined.removesuffix("/b")
+
+
+def test_looking_for_runs_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, tpuprof.formats.load, tpuprof.formats.discover\n"
+        "heavy = {'numba', 'pandas', 'pyarrow', 'google.protobuf', 'fsspec', 'jax'} & sys.modules.keys()\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
 
 
 def test_natural_order() -> None:

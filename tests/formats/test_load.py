@@ -80,14 +80,16 @@ def test_f03_an_empty_xplane_falls_back_to_the_json(tmp_path: Path, given: str) 
     assert ids(recording) == ["xplane_empty", "json_source"]
     entry = recording.quality[0]
     assert entry.severity == "error"
-    assert "2 GB limit of protobuf" in entry.message
+    assert "2 GB, the limit of protobuf" in entry.message
     assert "fewer steps or fewer chips" in entry.message
     assert entry.scope["host"] == "hostA"
 
 
 def test_an_empty_xplane_without_json_is_an_error_that_explains(tmp_path: Path) -> None:
     put(tmp_path, "hostA.xplane.pb", b"")
-    with pytest.raises(NotATraceError, match=r"hostA\.xplane\.pb: The XPlane file is empty.*2 GB limit.*fewer steps"):
+    with pytest.raises(
+        NotATraceError, match=r"hostA\.xplane\.pb: The XPlane file is empty.*2 GB, the limit of protobuf.*fewer steps"
+    ):
         read(tmp_path)
 
 

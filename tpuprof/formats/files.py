@@ -51,7 +51,9 @@ def as_location(path: str | os.PathLike[str]) -> str:
 
 def join(location: str, *names: str) -> str:
     """The location of something within a directory."""
-    return "/".join((location.rstrip("/"), *names)) if _is_url(location) else os.path.join(location, *names)
+    if not _is_url(location):
+        return os.path.join(location, *names)
+    return location + ("" if location.endswith("/") else "/") + "/".join(names)
 
 
 def parent(location: str) -> str:

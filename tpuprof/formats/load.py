@@ -14,10 +14,6 @@ from tpuprof.formats.files import base_name, open_bytes
 from tpuprof.formats.recording import HostFile, ReadResult, Recording, RunFiles, Source, SourceFormat
 from tpuprof.quality import Quality
 
-_EMPTY_WHY = (
-    "The usual cause is the 2 GB limit of protobuf: a larger profile is not written, and nothing says so. Profile "
-    "fewer steps or fewer chips."
-)
 _SPAN = re.compile(rb'"ph"\s*:\s*"X"')
 
 
@@ -59,12 +55,10 @@ def read_host(file: HostFile) -> Recording:
     """
     if file.xplane is None:
         return _from_json(file)
-    size = 0
+    size = -1
     try:
         data = open_bytes(file.xplane)
         size = len(data)
-        if size == 0:
-            raise NotATraceError("The XPlane file is empty (0 bytes).", where=file.xplane, why=_EMPTY_WHY)
         return _recording(file, file.xplane, "xplane", data, _read_xplane)
     except InputError as error:
         if file.trace_json is None:
@@ -73,8 +67,7 @@ def read_host(file: HostFile) -> Recording:
             recording = _from_json(file)
         except InputError:
             raise error from None  # the XPlane is what should have been there
-        entry = _xplane_unreadable(file.xplane, error) if size else _xplane_empty(file.xplane)
-        entry = replace(entry, scope={"host": recording.host, **entry.scope})
+        entry = _xplane_lost(recording.host, file.xplane, error, empty=size == 0)
         return replace(recording, quality=(entry, *recording.quality), partial=True)
 
 
@@ -162,22 +155,14 @@ def _with_distinct_hosts(recordings: list[Recording]) -> list[Recording]:
     return sorted(distinct, key=lambda one: natural_key(one.host))
 
 
-def _xplane_empty(path: str) -> Quality:
+def _xplane_lost(host: str, path: str, error: InputError, *, empty: bool) -> Quality:
+    how = "is empty (0 bytes)" if empty else "cannot be read"
+    reason = f"{error.why} Profile fewer steps or fewer chips." if empty else f"{error.what} {error.why}"
     return Quality(
-        "xplane_empty",
+        "xplane_empty" if empty else "xplane_unreadable",
         "error",
-        f"{base_name(path)} is empty (0 bytes), so this host was read from the JSON beside it. {_EMPTY_WHY}",
-        scope={"file": path},
-    )
-
-
-def _xplane_unreadable(path: str, error: InputError) -> Quality:
-    return Quality(
-        "xplane_unreadable",
-        "error",
-        f"{base_name(path)} cannot be read, so this host was read from the JSON beside it. {error.what} "
-        f"{error.why}".rstrip(),
-        scope={"file": path},
+        f"{base_name(path)} {how}, so this host was read from the JSON beside it. {reason}".rstrip(),
+        scope={"host": host, "file": path},
     )
 
 

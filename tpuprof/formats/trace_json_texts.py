@@ -45,10 +45,6 @@ class Texts:
         values = np.array([float(self.tokens[token]) for token in unique.tolist()], np.float64)
         return values.view(np.int64)[inverse]
 
-    def find(self, texts: tuple[str, ...], keys: I64) -> list[int]:
-        """Those of the given tokens whose text is one of these."""
-        return [key for key in np.unique(keys).tolist() if self[key] in texts]
-
     def _decode(self, token: int) -> str:
         raw = self.tokens[token]
         try:

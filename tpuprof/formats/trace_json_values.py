@@ -44,9 +44,16 @@ R = TypeVar("R")
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile with numba, cached on disk, without the interpreter lock; the signature stays visible."""
+    """Compile with numba when first called, without the interpreter lock; the signature stays visible.
+
+    The result is cached on disk where a place for it can be written to. numba notices changes of the file that holds
+    a function, not of the files whose helpers it calls: delete ``__pycache__/trace_json*.nb?`` after editing these.
+    """
     njit: Any = numba.njit  # pyright: ignore[reportUnknownMemberType]
-    compiled: Callable[P, R] = njit(cache=True, nogil=True)(function)
+    try:
+        compiled: Callable[P, R] = njit(cache=True, nogil=True)(function)
+    except (RuntimeError, OSError):
+        compiled = njit(nogil=True)(function)
     return compiled
 
 
