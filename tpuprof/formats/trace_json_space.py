@@ -21,7 +21,7 @@ OP_FACTS = (
     *("flops", "model_flops", "bytes_accessed", "raw_bytes_accessed", "memory_access_breakdown"),
 )
 OPAQUE = "<opaque bytes>"  # what the writer puts where the XPlane has bytes
-_REF = int(StatKind.REF)
+_REF, _INT64 = int(StatKind.REF), int(StatKind.INT64)
 _MAX_EPOCH_US = 9_000_000_000_000_000  # as ns this still fits into int64
 
 Rows = npt.NDArray[np.intp]
@@ -149,7 +149,7 @@ class _Rows:
     """Events in the order of their lines, their stats without the facts that went to the metadata."""
 
     texts: Texts
-    metas: _Metas
+    metas: list[EventMeta]
     group: I32  # of each event, a row of ``metas``
     ptr: I64
     key: I32
@@ -174,7 +174,7 @@ class _Rows:
         group, first = group_events(scanned.name[spans], ptr, key, kind, bits, is_op.astype(np.uint8), is_fact, slots)
         keep = ~(np.repeat(is_op, np.diff(ptr)) & (is_fact[key] != 0))
         kept = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep, dtype=np.int64)])
-        metas = _Metas(scanned, texts, spans[first], is_op[first], facts)
+        metas = _event_metas(scanned, texts, spans[first], is_op[first], facts)
         return _Rows(texts, metas, group, kept[ptr], key[keep], kind[keep], bits[keep])
 
     def plane(self, begin: int, end: int) -> _PlaneRows:
@@ -192,8 +192,9 @@ class _Rows:
         is_float = kind == StatKind.DOUBLE
         if is_float.any():
             bits[is_float] = self.texts.float_bits(bits[is_float])
+        used: list[int] = groups.tolist()
         return _PlaneRows(
-            event_meta=tuple(self.metas[group] for group in groups.tolist()),
+            event_meta=tuple(self.metas[group] for group in used),
             stat_names=tuple(stat_names),
             meta=meta.astype(np.int32),
             ptr=self.ptr[begin : end + 1] - self.ptr[begin],
@@ -203,58 +204,40 @@ class _Rows:
         )
 
 
-class _Metas:
-    """Event metadata by group, made when a plane first needs it; planes share it."""
+def _event_metas(
+    scanned: Scanned, texts: Texts, events: Rows, is_op: npt.NDArray[np.bool_], facts: dict[int, str]
+) -> list[EventMeta]:
+    """Event metadata by group, from one event of every group; planes share it.
 
-    def __init__(
-        self,
-        scanned: Scanned,
-        texts: Texts,
-        events: Rows,
-        is_op: npt.NDArray[np.bool_],
-        facts: dict[int, str],
-    ) -> None:
-        self._scanned = scanned
-        self._texts = texts
-        self._events = events  # one event of every group
-        self._is_op = is_op
-        self._facts = facts  # names by token
-        self._known: dict[int, EventMeta] = {}
+    For op rows the name is the instruction, as in an XPlane; the stats are facts about the op, whose names ``facts``
+    gives by token.
+    """
+    rows, bounds = _gather(scanned.ptr, events)
+    fact_names = [facts.get(key) for key in scanned.key[rows].tolist()]
+    kinds, all_bits = scanned.kind[rows].tolist(), scanned.bits[rows].tolist()
+    ends = bounds.tolist()
+    metas: list[EventMeta] = []
+    for group, (token, op) in enumerate(zip(scanned.name[events].tolist(), is_op.tolist(), strict=True)):
+        name = texts[token]
+        bad = token in texts.bad
+        if not op:
+            metas.append(EventMeta(group + 1, name, "", {}, bad_utf8=bad))
+            continue
+        stats: dict[str, StatValue] = {}
+        for row in range(ends[group], ends[group + 1]):
+            fact = fact_names[row]
+            if fact is not None:
+                kind, bits = kinds[row], all_bits[row]
+                stats[fact] = texts[bits] if kind == _REF else bits if kind == _INT64 else _number(texts, kind, bits)
+        if stats.get("memory_access_breakdown") == OPAQUE:
+            del stats["memory_access_breakdown"]
+        long_name = stats.pop("long_name", name)
+        metas.append(EventMeta(group + 1, str(long_name), name, stats, bad_utf8=bad))
+    return metas
 
-    def __getitem__(self, group: int) -> EventMeta:
-        known = self._known.get(group)
-        if known is None:
-            known = self._known[group] = self._make(group)
-        return known
 
-    def _make(self, group: int) -> EventMeta:
-        """For op rows the name is the instruction, as in an XPlane; the stats are facts about the op."""
-        event = int(self._events[group])
-        token = int(self._scanned.name[event])
-        name, bad = self._texts[token], token in self._texts.bad
-        if not self._is_op[group]:
-            return EventMeta(group + 1, name, "", {}, bad_utf8=bad)
-        stats = slice(*self._scanned.ptr[event : event + 2].tolist())
-        facts: dict[str, StatValue] = {}
-        for key, kind, bits in zip(
-            self._scanned.key[stats].tolist(),
-            self._scanned.kind[stats].tolist(),
-            self._scanned.bits[stats].tolist(),
-            strict=True,
-        ):
-            if key in self._facts:
-                facts[self._facts[key]] = self._value(kind, bits)
-        if facts.get("memory_access_breakdown") == OPAQUE:
-            del facts["memory_access_breakdown"]
-        long_name = facts.pop("long_name", name)
-        return EventMeta(group + 1, str(long_name), name, facts, bad_utf8=bad)
-
-    def _value(self, kind: int, bits: int) -> StatValue:
-        if kind == _REF:
-            return self._texts[bits]
-        if kind == StatKind.DOUBLE:
-            return float(self._texts[bits])
-        return bits & 0xFFFF_FFFF_FFFF_FFFF if kind == StatKind.UINT64 else bits
+def _number(texts: Texts, kind: int, bits: int) -> StatValue:
+    return float(texts[bits]) if kind == StatKind.DOUBLE else bits & 0xFFFF_FFFF_FFFF_FFFF
 
 
 @dataclass(frozen=True, slots=True, eq=False)
