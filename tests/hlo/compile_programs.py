@@ -97,7 +97,9 @@ def windows(x):
 def convs(x, k):
     numbers = ("NHWC", "HWIO", "NHWC")
     one = lax.conv_general_dilated(x, k, (2, 1), "SAME", rhs_dilation=(2, 1), dimension_numbers=numbers)
-    two = lax.conv_general_dilated(x, k[:, :, :1], (1, 1), [(1, 0), (0, 2)], dimension_numbers=numbers, feature_group_count=4)
+    two = lax.conv_general_dilated(
+        x, k[:, :, :1], (1, 1), [(1, 0), (0, 2)], dimension_numbers=numbers, feature_group_count=4
+    )
     return one, two, lax.conv_transpose(x, k, (2, 2), "SAME", dimension_numbers=numbers)
 
 
@@ -112,13 +114,24 @@ def collectives(a, b):
 
 def linear(x, a):
     q, r = jnp.linalg.qr(a)
-    return jnp.linalg.cholesky(a @ a.T), lax.linalg.triangular_solve(r, x, left_side=True, lower=False), jnp.linalg.svd(q)[1]
+    return (
+        jnp.linalg.cholesky(a @ a.T),
+        lax.linalg.triangular_solve(r, x, left_side=True, lower=False),
+        jnp.linalg.svd(q)[1],
+    )
 
 
 def shapes(x):
     y = jnp.pad(x, ((1, 2), (0, 3)))
     padded = lax.pad(x, F32(0), ((1, -1, 2), (0, 0, 1)))
-    return y[::2, 1:], padded, x.T.reshape(-1), jnp.concatenate([x, x * 2], 1), x[::-1], jnp.broadcast_to(x[None], (3, *x.shape))
+    return (
+        y[::2, 1:],
+        padded,
+        x.T.reshape(-1),
+        jnp.concatenate([x, x * 2], 1),
+        x[::-1],
+        jnp.broadcast_to(x[None], (3, *x.shape)),
+    )
 
 
 def precision(a, b):
@@ -129,7 +142,12 @@ def precision(a, b):
 
 def rng(key):
     bits = jax.random.bits(key, (8,), jnp.uint32)
-    return bits, jax.random.normal(key, (4, 3)), lax.rng_uniform(0.0, 1.0, (3,)), lax.rng_bit_generator(jnp.zeros(4, jnp.uint32), (5,))
+    return (
+        bits,
+        jax.random.normal(key, (4, 3)),
+        lax.rng_uniform(0.0, 1.0, (3,)),
+        lax.rng_bit_generator(jnp.zeros(4, jnp.uint32), (5,)),
+    )
 
 
 def scoped(x, w):
@@ -154,7 +172,11 @@ def programs():
     yield "remat", remat, (arr(4, 8), arr(3, 8, 8))
     yield "callback", callback, (arr(4),)
     yield "custom_derivative", custom_derivative, (arr(4),)
-    yield "small_types", small_types, (arr(9, dtype=jnp.int4), arr(5, dtype=jnp.float8_e4m3fn), arr(3, dtype=jnp.complex64))
+    yield (
+        "small_types",
+        small_types,
+        (arr(9, dtype=jnp.int4), arr(5, dtype=jnp.float8_e4m3fn), arr(3, dtype=jnp.complex64)),
+    )
     yield "constants", constants, (arr(2, 3),)
     yield "gather_scatter", gather_scatter, (arr(8, 8), i32(8))
     yield "windows", windows, (arr(2, 8, 8, 3),)
@@ -169,17 +191,42 @@ def programs():
     yield "topk", lambda x: lax.top_k(x, 3), (arr(4, 32),)
     yield "fft", lambda x: (jnp.fft.fft(x), jnp.fft.rfft2(x.real), jnp.fft.irfft(x)), (arr(4, 16, dtype=jnp.complex64),)
     yield "batch_dot", lambda x, w: jnp.einsum("bhqd,bhkd->bhqk", x, w), (b16(2, 3, 16, 8), b16(2, 3, 16, 8))
-    yield "dynamic", lambda x, i: lax.dynamic_update_slice(x, lax.dynamic_slice(x, (i, i), (2, 8)) + 1, (i * 0, i)), (arr(8, 8), i32())
+    yield (
+        "dynamic",
+        lambda x, i: lax.dynamic_update_slice(x, lax.dynamic_slice(x, (i, i), (2, 8)) + 1, (i * 0, i)),
+        (arr(8, 8), i32()),
+    )
     yield "tuples", lambda t: {"a": t[0] + 1, "b": (t[1][0] * 2, [t[1][1]])}, ((arr(3), (arr(2, 2), i32(4))),)
     yield "cumulative", lambda x: (jnp.cumsum(x), jnp.argmax(x), jnp.median(x), jnp.unique(x, size=4)), (arr(16),)
     yield "integers", lambda a, b: (a // b, a % b, a << 2, lax.clz(a), a ^ b, lax.population_count(b)), (i32(8), i32(8))
     yield "compare", lambda a, b: (a < b, jnp.isnan(a), jnp.sign(a), jnp.clip(a, 0, 1), lax.sort(a)), (arr(8), arr(8))
     yield "empty", lambda x: (x.sum(), jnp.zeros((0, 3))), (arr(0, 4),)
     yield "collectives", sharded(collectives, (P("x", "y"), P("y", None)), P("x", "y")), (arr(32, 16), arr(16, 32))
-    yield "ring", sharded(lambda x: lax.fori_loop(0, 4, lambda i, v: lax.ppermute(v, "x", [(0, 1), (1, 0)]), x), P("x"), P("x")), (arr(8),)
-    yield "auto", jax.jit(lambda a, b: jax.nn.relu(a @ b).sum(0), in_shardings=(spec, spec), out_shardings=NamedSharding(MESH, P("y"))), (arr(16, 32), arr(32, 16))
-    yield "auto_grad", jax.jit(jax.grad(lambda w, x: (jnp.tanh(x @ w) ** 2).mean()), in_shardings=(NamedSharding(MESH, P(None, "y")), NamedSharding(MESH, P("x")))), (arr(16, 32), arr(8, 16))
-    yield "replicated", jax.jit(lambda x: x * 2, in_shardings=NamedSharding(MESH, P()), out_shardings=NamedSharding(MESH, P("y", "x"))), (arr(8, 8),)
+    yield (
+        "ring",
+        sharded(lambda x: lax.fori_loop(0, 4, lambda i, v: lax.ppermute(v, "x", [(0, 1), (1, 0)]), x), P("x"), P("x")),
+        (arr(8),),
+    )
+    yield (
+        "auto",
+        jax.jit(
+            lambda a, b: jax.nn.relu(a @ b).sum(0), in_shardings=(spec, spec), out_shardings=NamedSharding(MESH, P("y"))
+        ),
+        (arr(16, 32), arr(32, 16)),
+    )
+    yield (
+        "auto_grad",
+        jax.jit(
+            jax.grad(lambda w, x: (jnp.tanh(x @ w) ** 2).mean()),
+            in_shardings=(NamedSharding(MESH, P(None, "y")), NamedSharding(MESH, P("x"))),
+        ),
+        (arr(16, 32), arr(8, 16)),
+    )
+    yield (
+        "replicated",
+        jax.jit(lambda x: x * 2, in_shardings=NamedSharding(MESH, P()), out_shardings=NamedSharding(MESH, P("y", "x"))),
+        (arr(8, 8),),
+    )
 
 
 def main(target: pathlib.Path) -> None:

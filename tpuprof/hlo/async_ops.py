@@ -50,9 +50,7 @@ def spell_out(computation: Computation) -> tuple[Computation, list[Computation]]
         if opcode and each.opcode == "async-start" and len(each.shape.tuple_shapes) >= 2:
             wrapped = _wrapped(each, opcode, computation)
             made.append(wrapped)
-            each = dataclasses.replace(
-                each, called=(("calls", wrapped.name),), source=_Without(each, inner=False)
-            )
+            each = dataclasses.replace(each, called=(("calls", wrapped.name),), source=_Without(each, inner=False))
         instructions.append(each)
     return dataclasses.replace(computation, instructions=tuple(instructions)), made
 
@@ -60,9 +58,7 @@ def spell_out(computation: Computation) -> tuple[Computation, list[Computation]]
 def _wrapped(start: Instruction, opcode: str, outer: Computation) -> Computation:
     name = f"async_wrapped.{start.name}"
     parameters = [
-        Instruction(
-            f"param_{i}.{start.name}", "parameter", operand.shape, computation=name, source=_Parameter(i)
-        )
+        Instruction(f"param_{i}.{start.name}", "parameter", operand.shape, computation=name, source=_Parameter(i))
         for i, operand in enumerate(outer.operands(start))
     ]
     root = dataclasses.replace(

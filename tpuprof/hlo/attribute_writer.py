@@ -140,9 +140,7 @@ def _slices(message: Any, text: str) -> None:
 
 def _padding(message: Any, text: str) -> None:
     for low, high, interior in parse_padding(text):
-        message.padding_config.dimensions.add(
-            edge_padding_low=low, edge_padding_high=high, interior_padding=interior
-        )
+        message.padding_config.dimensions.add(edge_padding_low=low, edge_padding_high=high, interior_padding=interior)
 
 
 def _pairs(message: Any, text: str) -> None:

@@ -47,11 +47,7 @@ def canonical(opcode: str, texts: Mapping[str, str]) -> dict[str, str]:
             value = quote(unquote(value))
         elif key != "sharding":
             value = without_comments(value)
-        if (
-            value in ("", "false")
-            or (value == "{}" and key not in _KEPT_EMPTY)
-            or _DEFAULTS.get(key) == value
-        ):
+        if value in ("", "false") or (value == "{}" and key not in _KEPT_EMPTY) or _DEFAULTS.get(key) == value:
             continue
         found[key] = value
     return found
@@ -184,8 +180,7 @@ def _put_padding(found: _Put, value: Any) -> None:
     dims = value.dimensions
     interior = any(d.interior_padding for d in dims)
     text = "x".join(
-        f"{d.edge_padding_low}_{d.edge_padding_high}" + (f"_{d.interior_padding}" if interior else "")
-        for d in dims
+        f"{d.edge_padding_low}_{d.edge_padding_high}" + (f"_{d.interior_padding}" if interior else "") for d in dims
     )
     if text:
         found["padding"] = text
@@ -210,9 +205,7 @@ def _put_ragged_dot(found: _Put, value: Any) -> None:
 
 def _put_precision(found: _Put, value: Any) -> None:
     if any(value.operand_precision):
-        found["operand_precision"] = (
-            "{" + ",".join(name_in(PRECISIONS, p) for p in value.operand_precision) + "}"
-        )
+        found["operand_precision"] = "{" + ",".join(name_in(PRECISIONS, p) for p in value.operand_precision) + "}"
     if value.algorithm:
         found["algorithm"] = name_in(ALGORITHMS, value.algorithm)
 
@@ -222,9 +215,7 @@ def _put_pairs(found: _Put, value: Any) -> None:
 
 
 def _put_aliasing(found: _Put, value: Any) -> None:
-    items = (
-        f"{_ints(a.output_shape_index)}: ({a.operand_index}, {_ints(a.operand_shape_index)})" for a in value
-    )
+    items = (f"{_ints(a.output_shape_index)}: ({a.operand_index}, {_ints(a.operand_shape_index)})" for a in value)
     found["output_to_operand_aliasing"] = "{" + ", ".join(items) + "}"
 
 

@@ -112,9 +112,7 @@ def parse_dim_labels(text: str) -> ConvDims:
     if match is None:
         raise HloError(f"dim_labels={text[:60]!r} is not of the form b01f_01io->b01f.")
     lhs, rhs, out = match[1], match[2], match[3]
-    return ConvDims(
-        *_labelled(lhs, "b", "f", text), *_labelled(rhs, "i", "o", text), *_labelled(out, "b", "f", text)
-    )
+    return ConvDims(*_labelled(lhs, "b", "f", text), *_labelled(rhs, "i", "o", text), *_labelled(out, "b", "f", text))
 
 
 def dim_labels_text(dims: ConvDims) -> str:

@@ -73,9 +73,7 @@ def _cut_in_operands(name: str, opcode: str, shape: Shape, argument: str) -> Ins
     whole: list[str] = []
     position = 0
     try:
-        while (end := end_of_item(argument, position, len(argument))) < len(argument) and argument[
-            end
-        ] == ",":
+        while (end := end_of_item(argument, position, len(argument))) < len(argument) and argument[end] == ",":
             whole.append(argument[position:end])
             position = end + 1
     except HloError:

@@ -17,9 +17,7 @@ from tpuprof.hlo.scan import integers, split_top_level
 
 MAX_DEVICES = 1 << 22  # the largest number of devices of which lists are made
 _IOTA = re.compile(r"\[([\d, ]+)\]\s*<=\s*\[([\d, ]+)\](?:\s*T\(([\d, ]+)\))?\s*\Z")
-_MESH = re.compile(
-    r"mesh\[(?P<axes>[^\]]*)\](?:,\s*device_ids=\((?P<devices>[^)]*\)?)\))?\s*\{(?P<used>[^}]*)\}\s*\Z"
-)
+_MESH = re.compile(r"mesh\[(?P<axes>[^\]]*)\](?:,\s*device_ids=\((?P<devices>[^)]*\)?)\))?\s*\{(?P<used>[^}]*)\}\s*\Z")
 _MESH_AXIS = re.compile(r"'([^']*)'=(\d{1,18})\Z")
 _AXIS_REF = re.compile(r"'([^']*)'(?::\((\d{1,18})\)(\d{1,18}))?\Z")
 _DEVICE_IOTA = re.compile(r"\[([\d, ]+)\](?:\s*T\(([\d, ]+)\))?\Z")
@@ -164,8 +162,7 @@ class ReplicaGroups:
             devices = mesh.devices if isinstance(mesh.devices, Iota) else ",".join(map(str, mesh.devices))
             text += f", device_ids=({devices})"
         refs = (
-            f"'{mesh.axes[ref.index][0]}'" + (f":({ref.pre_size}){ref.size}" if ref.size else "")
-            for ref in self.axes
+            f"'{mesh.axes[ref.index][0]}'" + (f":({ref.pre_size}){ref.size}" if ref.size else "") for ref in self.axes
         )
         return text + " {" + ",".join(refs) + "}"
 
@@ -193,9 +190,7 @@ def parse_replica_groups(text: str) -> ReplicaGroups:
     match = _MESH.match(text)
     if match:
         return _parse_mesh(text, match)
-    raise HloError(
-        f"replica_groups={text[:80]!r} is none of the forms {{{{0,1}}}}, [2,4]<=[8], mesh['x'=2] {{'x'}}."
-    )
+    raise HloError(f"replica_groups={text[:80]!r} is none of the forms {{{{0,1}}}}, [2,4]<=[8], mesh['x'=2] {{'x'}}.")
 
 
 def iota_groups(grid: tuple[int, ...], dims: tuple[int, ...], perm: tuple[int, ...]) -> ReplicaGroups:
@@ -235,9 +230,7 @@ def mesh_groups(mesh: Mesh, axes: tuple[AxisRef, ...]) -> ReplicaGroups:
         span.sort()
         good &= all(start % max(1, end) == 0 for (_, end), (start, _) in pairwise(span))
     if not good:
-        raise HloError(
-            f"The mesh {mesh.axes[:8]} and its axes {axes[:8]} in replica groups contradict themselves."
-        )
+        raise HloError(f"The mesh {mesh.axes[:8]} and its axes {axes[:8]} in replica groups contradict themselves.")
     return ReplicaGroups(mesh=mesh, axes=axes)
 
 

@@ -56,9 +56,7 @@ def _mesh(value: Any) -> ReplicaGroups:
     if devices is None and value.mesh.HasField("iota_transform"):
         transform = value.mesh.iota_transform
         devices = Iota(tuple(transform.reshape_dims), tuple(transform.transpose_perm))
-    refs = tuple(
-        AxisRef(r.mesh_axis_index, r.sub_axis_info.pre_size, r.sub_axis_info.size) for r in value.axes
-    )
+    refs = tuple(AxisRef(r.mesh_axis_index, r.sub_axis_info.pre_size, r.sub_axis_info.size) for r in value.axes)
     return mesh_groups(Mesh(axes, devices), refs)
 
 

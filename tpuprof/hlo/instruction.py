@@ -68,7 +68,7 @@ class DetailsSource(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Instruction:
     """One HLO instruction.
 
@@ -101,12 +101,15 @@ class Instruction:
     called: tuple[tuple[str, str], ...] = ()
     control_predecessors: tuple[str, ...] = ()
     computation: str = ""
-    source: DetailsSource = field(default_factory=Details, repr=False)
-    frames: StackFrames = field(default_factory=StackFrames, repr=False)
+    source: DetailsSource = field(default_factory=Details)
+    frames: StackFrames = field(default_factory=StackFrames)
     id: int = 0
-    operand_shapes: tuple[Shape | None, ...] = field(default=(), repr=False)
+    operand_shapes: tuple[Shape | None, ...] = ()
     truncated: bool = False
     wrapped_opcode: str = ""
+
+    def __repr__(self) -> str:
+        return f"<Instruction {self.name} = {self.shape} {self.opcode}({', '.join(self.operands)})>"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Instruction) and not differences(self, other)

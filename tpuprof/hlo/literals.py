@@ -77,9 +77,7 @@ def encode_literal(message: Any, values: tuple[Number, ...], shape: Shape) -> No
     name, code = _FIELDS[shape.dtype]
     if shape.layout is not None:
         positions = _positions(shape.dims, shape.layout.minor_to_major)
-        values = tuple(
-            values[source] for _, source in sorted(zip(positions, range(len(values)), strict=True))
-        )
+        values = tuple(values[source] for _, source in sorted(zip(positions, range(len(values)), strict=True)))
     if code == "":
         getattr(message, name).extend(values)
     elif code == "pair":
@@ -98,11 +96,7 @@ def _count(shape: Shape) -> int | None:
 def _number(match: re.Match[str], dtype: str) -> Number | None:
     try:
         if match[1] is not None:
-            return (
-                complex(_float(match[1], dtype), _float(match[2], dtype))
-                if dtype in ("c64", "c128")
-                else None
-            )
+            return complex(_float(match[1], dtype), _float(match[2], dtype)) if dtype in ("c64", "c128") else None
         word = match[0]
         if dtype == "pred":
             return {"true": True, "1": True, "false": False, "0": False}.get(word)

@@ -43,7 +43,7 @@ def load_hlo(path: str, max_bytes: int = MAX_BYTES) -> list[HloModule]:
     opened: tuple[Any, str] = cast("Any", fsspec).core.url_to_fs(str(path))
     filesystem, root = opened
     if filesystem.isdir(root):
-        names = sorted(str(name) for name in filesystem.ls(root, detail=False))
+        names = [str(each["name"]) for each in filesystem.ls(root, detail=True) if each["type"] == "file"]
         chosen = choose_files(names)
         if not chosen:
             raise HloError(

@@ -6,7 +6,7 @@ The same model is read from HLO text and from HloProto bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tpuprof.errors import HloError
@@ -63,6 +63,12 @@ class Computation:
         found = [instruction for instruction in self.instructions if instruction.opcode == "parameter"]
         return tuple(sorted(found, key=lambda instruction: instruction.parameter_number or 0))
 
+    @property
+    def layout_text(self) -> str:
+        """The shapes of its parameters and its result, as the head of a module states those of the entry."""
+        parameters = ", ".join(str(parameter.shape) for parameter in self.parameters)
+        return f"{{({parameters})->{self.root.shape}}}"
+
     def operands(self, instruction: Instruction) -> tuple[Instruction, ...]:
         """The instructions that are the operands of one of this computation's instructions."""
         return tuple(self._by_name[name] for name in instruction.operands)
@@ -86,7 +92,8 @@ class HloModule:
         replica_count: copies of the partitioned program.
         input_output_alias: which outputs reuse which parameters, as text.
         buffer_donor: which parameters may be overwritten, as text.
-        entry_layout: the shapes of parameters and result with their layouts, as text.
+        entry_layout: the shapes of parameters and result with their layouts, as text; those of the entry
+            computation where the source states none.
         attributes: further attributes of the module as text; most are in text only.
         frontend_attributes: attributes set by the framework.
         stack_frames: the tables that stack frame ids point into.
@@ -191,6 +198,17 @@ class HloModule:
         """The computations that the instruction calls, in order."""
         return tuple(self._computations[name] for _, name in instruction.called)
 
+    def inside(self, instruction: Instruction) -> tuple[Computation, ...]:
+        """The computations that the instruction calls, directly or not, each once, callers first."""
+        found = dict.fromkeys(name for _, name in instruction.called)
+        pending = list(found)
+        while pending:
+            for name in self._callees(pending.pop()):
+                if name not in found:
+                    found[name] = None
+                    pending.append(name)
+        return tuple(self._computations[name] for name in found)
+
     @cached_property
     def callers(self) -> Mapping[str, tuple[Instruction, ...]]:
         """For every computation that is called: the instructions that call it."""
@@ -228,12 +246,11 @@ class HloModule:
 
 
 def check_module(module: HloModule) -> HloModule:
-    """The module itself if it is well formed.
+    """The module if it is well formed, with what its source leaves out.
 
     Raises:
-        HloError: names are doubled, the entry or a called computation is missing, or computations call each
-        other
-            in a circle.
+        HloError: names are doubled, the entry or a called computation is missing, or computations call
+            each other in a circle.
     """
     names = [computation.name for computation in module.computations]
     if len(set(names)) != len(names):
@@ -246,12 +263,10 @@ def check_module(module: HloModule) -> HloModule:
         targets = {name for instruction in computation.instructions for _, name in instruction.called}
         missing = targets - known
         if missing:
-            raise HloError(
-                f"Computation {computation.name!r} calls {min(missing)!r}, which the module lacks."
-            )
+            raise HloError(f"Computation {computation.name!r} calls {min(missing)!r}, which the module lacks.")
         calls[computation.name] = targets
     _check_acyclic(calls)
-    return module
+    return module if module.entry_layout else replace(module, entry_layout=module.entry.layout_text)
 
 
 def _check_acyclic(calls: Mapping[str, set[str]]) -> None:

@@ -54,9 +54,7 @@ class _ProtoDetails:
             metadata[key.removeprefix("metadata.")] = attributes.pop(key)
         frontend = _string_map(message.frontend_attributes) if message.HasField("frontend_attributes") else {}
         values = _literal_values(message.literal, shape) if opcode == "constant" else None
-        return Details(
-            attributes, metadata, frontend, text_of(message.backend_config), values, message.literal
-        )
+        return Details(attributes, metadata, frontend, text_of(message.backend_config), values, message.literal)
 
 
 def parse_proto(data: bytes, program_id: int | None = None) -> HloModule:
@@ -70,25 +68,20 @@ def parse_proto(data: bytes, program_id: int | None = None) -> HloModule:
         HloError: the bytes are neither, or the module in them is not well formed.
     """
     message, buffers = _module_message(data)
-    frames = (
-        _stack_frames(message.stack_frame_index) if message.HasField("stack_frame_index") else StackFrames()
-    )
+    frames = _stack_frames(message.stack_frame_index) if message.HasField("stack_frame_index") else StackFrames()
     names = {computation.id: text_of(computation.name) for computation in message.computations}
     if len(names) != len(message.computations):
         raise HloError("Two computations of the module have one id.")
     schedule = {entry.key: entry.value.instruction_ids for entry in message.schedule.sequences}
     computations = tuple(
-        _computation(computation, names, schedule.get(computation.id), frames)
-        for computation in message.computations
+        _computation(computation, names, schedule.get(computation.id), frames) for computation in message.computations
     )
     entry = text_of(message.entry_computation_name) or names.get(message.entry_computation_id, "")
     if entry not in names.values():
         entry = names.get(message.entry_computation_id, entry)
     assignment = message.device_assignment if message.HasField("device_assignment") else None
     extras = {text_of(extra.name): text_of(extra.text) for extra in message.extra_attributes}
-    partitions = (
-        assignment.computation_count if assignment else integer(extras.pop("num_partitions", "1"), "count")
-    )
+    partitions = assignment.computation_count if assignment else integer(extras.pop("num_partitions", "1"), "count")
     replicas = assignment.replica_count if assignment else integer(extras.pop("replica_count", "1"), "count")
     module = HloModule(
         name=text_of(message.name),
@@ -100,9 +93,7 @@ def parse_proto(data: bytes, program_id: int | None = None) -> HloModule:
         replica_count=max(1, replicas),
         input_output_alias=_alias_text(message.input_output_alias),
         buffer_donor=_donor_text(message.buffer_donor),
-        entry_layout=_layout_text(message.host_program_shape)
-        if message.HasField("host_program_shape")
-        else "",
+        entry_layout=_layout_text(message.host_program_shape) if message.HasField("host_program_shape") else "",
         attributes=extras,
         frontend_attributes=_string_map(message.frontend_attributes),
         stack_frames=frames,
@@ -152,9 +143,7 @@ def _computation(message: Any, names: Mapping[int, str], order: Any, frames: Sta
     instructions: list[Instruction] = []
     for row, data in rows:
         if not seen.issuperset(row.operand_ids) or not ids.keys() >= set(row.control_predecessor_ids):
-            raise HloError(
-                f"{ids[row.id]!r} in computation {name!r} uses an instruction that is not before it."
-            )
+            raise HloError(f"{ids[row.id]!r} in computation {name!r} uses an instruction that is not before it.")
         seen.add(row.id)
         opcode = text_of(row.opcode)
         instructions.append(
@@ -163,9 +152,7 @@ def _computation(message: Any, names: Mapping[int, str], order: Any, frames: Sta
                 opcode=opcode,
                 shape=shape_from_bytes(row.shape),
                 operands=tuple([ids[i] for i in row.operand_ids]),
-                called=_called(opcode, row.called_computation_ids, names)
-                if row.called_computation_ids
-                else (),
+                called=_called(opcode, row.called_computation_ids, names) if row.called_computation_ids else (),
                 control_predecessors=tuple(ids[i] for i in row.control_predecessor_ids),
                 computation=name,
                 source=_ProtoDetails(data),
@@ -174,9 +161,7 @@ def _computation(message: Any, names: Mapping[int, str], order: Any, frames: Sta
             )
         )
     thread = text_of(message.execution_thread)
-    return Computation(
-        name, tuple(instructions), ids[message.root_id], "" if thread == "main" else thread, message.id
-    )
+    return Computation(name, tuple(instructions), ids[message.root_id], "" if thread == "main" else thread, message.id)
 
 
 def _called(opcode: str, ids: Any, names: Mapping[int, str]) -> tuple[tuple[str, str], ...]:

@@ -11,16 +11,25 @@ from tpuprof.hlo.scan import integer, integers
 from tpuprof.hlo.shapes import UNBOUNDED, Layout, Shape
 
 _INT64_MIN = -(1 << 63)
+_KEPT_LENGTH = 2000  # longer ones are rarely the same again and would fill the memory
 _LEVELS = {0: "D", 1: "C", 2: "S", 3: "H"}
 
 
-@lru_cache(maxsize=16384)
 def shape_from_bytes(data: bytes) -> Shape:
     """The shape of a serialised shape message.
 
     Raises:
         HloError: the bytes are no shape, or its parts contradict each other.
     """
+    return _kept(data) if len(data) <= _KEPT_LENGTH else _parse(data)
+
+
+@lru_cache(maxsize=16384)
+def _kept(data: bytes) -> Shape:
+    return _parse(data)
+
+
+def _parse(data: bytes) -> Shape:
     from google.protobuf.message import DecodeError
 
     try:
@@ -44,9 +53,7 @@ def shape_from_message(message: Any) -> Shape:
         raise HloError(f"A shape has a negative dimension: {dims[:8]}.")
     if flags and len(flags) != len(dims):
         raise HloError("A shape has as many dynamic flags as dimensions or none.")
-    dynamic = tuple(
-        flag or size == UNBOUNDED for flag, size in zip(flags or (False,) * len(dims), dims, strict=True)
-    )
+    dynamic = tuple(flag or size == UNBOUNDED for flag, size in zip(flags or (False,) * len(dims), dims, strict=True))
     layout = _layout(message.layout, len(dims)) if message.HasField("layout") else None
     return Shape(dtype, dims, layout, (), dynamic if any(dynamic) else ())
 
@@ -119,8 +126,6 @@ def _fill_layout(layout: Layout, message: Any) -> None:
             message.dynamic_shape_metadata_prefix_bytes = integer(body, "layout")
         elif key in ("SC", ""):
             dimension, _, indices = body.partition(":")
-            message.split_configs.add(
-                dimension=integer(dimension, "layout"), split_indices=integers(indices, "layout")
-            )
+            message.split_configs.add(dimension=integer(dimension, "layout"), split_indices=integers(indices, "layout"))
         else:
             raise HloError(f"The layout part {key}({body}) cannot be written.")

@@ -28,6 +28,7 @@ UNBOUNDED = -1  # the size of a dimension written ``?``
 _ARRAY = re.compile(r"([a-z][a-z0-9]*)\[([^\[\]]*)\]")
 _LAYOUT_PART = re.compile(r"([A-Z]+|#|\*)?\(")
 _COMBINED = "*"
+_KEPT_LENGTH = 2000  # longer texts are rarely the same again and would fill the memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,7 @@ class Layout:
     extra: str = ""
 
     def __str__(self) -> str:
-        tiles = "".join(
-            "(" + ",".join(_COMBINED if d < 0 else str(d) for d in tile) + ")" for tile in self.tiles
-        )
+        tiles = "".join("(" + ",".join(_COMBINED if d < 0 else str(d) for d in tile) + ")" for tile in self.tiles)
         tail = "T" + tiles if tiles else ""
         if self.tail_padding > 1:
             tail += f"L({self.tail_padding})"
@@ -143,9 +142,7 @@ class Shape:
         Tokens and opaque handles are 0. Null if a dimension is unbounded or the element type is unknown.
         """
         if not self.is_array:
-            return (
-                0 if self.dtype in ("token", "opaque") else _sum(part.byte_size for part in self.tuple_shapes)
-            )
+            return 0 if self.dtype in ("token", "opaque") else _sum(part.byte_size for part in self.tuple_shapes)
         elements, bits = self.elements, self.bits_per_element
         return None if elements is None or bits is None else -(-elements * bits // 8)
 
@@ -169,13 +166,19 @@ def parse_shape(text: str) -> Shape:
     Raises:
         HloError: the text is no shape; names line and column.
     """
-    return _parse_whole(without_comments(text).strip())
+    text = without_comments(text).strip()
+    return _parse_kept(text) if len(text) <= _KEPT_LENGTH else _parse_whole(text)
 
 
 @lru_cache(maxsize=16384)
+def _parse_kept(text: str) -> Shape:
+    return _parse_whole(text)
+
+
 def _parse_whole(text: str) -> Shape:
     shape, end = shape_at(text, 0)
-    if text[end:].strip():
+    end = _skip(text, end)
+    if end < len(text):
         raise fail(text, end, f"unexpected {text[end : end + 20]!r} after a shape", where="shape")
     return shape
 
@@ -188,9 +191,7 @@ def shape_at(text: str, start: int, depth: int = 0) -> tuple[Shape, int]:
         return _tuple_at(text, position + buffer, "buffer" if buffer else "tuple", depth)
     match = _ARRAY.match(text, position)
     if match is None:
-        raise fail(
-            text, position, f"expected a shape, found {text[position : position + 20]!r}", where="shape"
-        )
+        raise fail(text, position, f"expected a shape, found {text[position : position + 20]!r}", where="shape")
     dtype = match[1]
     if dtype not in DTYPE_BITS and dtype not in ("token", "opaque"):
         raise fail(text, position, f"unknown element type {dtype!r}", where="shape")
@@ -261,9 +262,7 @@ def _layout(body: str, rank: int) -> Layout | None:
             raise HloError(f"{body[:60]!r} is no layout: {item!r} is no dimension number.", where="shape")
         order.append(int(item))
     if len(order) != rank or sorted(order) != list(range(rank)):
-        raise HloError(
-            f"The layout {body[:60]!r} does not order the {rank} dimensions of its shape.", where="shape"
-        )
+        raise HloError(f"The layout {body[:60]!r} does not order the {rank} dimensions of its shape.", where="shape")
     tiles: list[tuple[int, ...]] = []
     numbers = {"S": 0, "E": 0, "L": 1}
     extra = ""

@@ -23,10 +23,7 @@ def sharding_text(message: Any) -> str:
     """The text of a sharding message. A named sharding, which this does not spell out, is ``{named}``."""
     if message.named_sharding:
         return "{named}"
-    group = (
-        f" shard_{'like' if message.shard_group_type else 'as'} {message.shard_group_id}"
-        * message.is_shard_group
-    )
+    group = f" shard_{'like' if message.shard_group_type else 'as'} {message.shard_group_id}" * message.is_shard_group
     kind = message.type
     if kind == _TUPLE:
         return "{" + ", ".join(sharding_text(part) for part in message.tuple_shardings) + "}"
@@ -95,9 +92,7 @@ def _fill_devices(message: Any, body: str) -> None:
     if match[2]:
         reshape = integers(match[2], "sharding")
         message.iota_reshape_dims.extend(reshape)
-        message.iota_transpose_perm.extend(
-            integers(match[3], "sharding") if match[3] else range(len(reshape))
-        )
+        message.iota_transpose_perm.extend(integers(match[3], "sharding") if match[3] else range(len(reshape)))
     else:
         message.tile_assignment_devices.extend(integers(match[4], "sharding"))
     message.replicate_on_last_tile_dim = match[5] is not None

@@ -65,9 +65,7 @@ class _TextDetails:
     def decode(self, shape: Shape) -> Details:
         texts = dict(self.attributes)
         metadata = {key: unquote(value) for key, value in key_values(_braces(texts.pop("metadata", "")))}
-        frontend = {
-            key: unquote(value) for key, value in key_values(_braces(texts.pop("frontend_attributes", "")))
-        }
+        frontend = {key: unquote(value) for key, value in key_values(_braces(texts.pop("frontend_attributes", "")))}
         backend_config = unquote(texts.pop("backend_config", ""))
         values = None
         if self.opcode == "constant":
@@ -160,9 +158,7 @@ def _section(text: str, match: re.Match[str], sections: _Sections) -> int:
                 sections.locations.append(Location(**known))
             else:
                 count = len(sections.frames) + 1
-                sections.frames.append(
-                    (numbers.get("file_location_id", 0), numbers.get("parent_frame_id", 0))
-                )
+                sections.frames.append((numbers.get("file_location_id", 0), numbers.get("parent_frame_id", 0)))
         if int(row[1]) != count:
             raise fail(text, position, f"row {row[1]} of {kind} stands at place {count}")
         position = row.end()
@@ -210,9 +206,7 @@ def _computation(text: str, start: int, frames: StackFrames) -> tuple[Computatio
     return computation, match[1] is not None, position
 
 
-def instruction_at(
-    text: str, start: int, computation: str, frames: StackFrames
-) -> tuple[Instruction, bool, int]:
+def instruction_at(text: str, start: int, computation: str, frames: StackFrames) -> tuple[Instruction, bool, int]:
     """The instruction that begins at a position, whether it is a root, and the position after it."""
     match = INSTRUCTION.match(text, start)
     if match is None:
@@ -228,9 +222,7 @@ def instruction_at(
     close = closing(text, opcode_match.end() - 1)
     argument = text[opcode_match.end() : close]
     attributes, position = _attributes(text, close + 1)
-    instruction = build_instruction(
-        match[2], opcode_match[1], shape, argument, attributes, computation, frames
-    )
+    instruction = build_instruction(match[2], opcode_match[1], shape, argument, attributes, computation, frames)
     return instruction, match[1] is not None, position
 
 
@@ -320,13 +312,16 @@ def _attributes(text: str, position: int) -> tuple[dict[str, str], int]:
             )
         match = _ATTRIBUTE.match(text, position + 1)
         if match is None:
-            raise fail(
-                text, position + 1, f"expected key=value, found {text[position + 1 : position + 30]!r}"
-            )
+            raise fail(text, position + 1, f"expected key=value, found {text[position + 1 : position + 30]!r}")
         stop = end_of_item(text, match.end(), end)
-        if match[1] in found:
+        value = text[match.end() : stop].strip()
+        if match[1] == "device_ids" and found.get("replica_groups", "").startswith("mesh["):
+            # The mesh form of replica groups is the one value with a comma outside brackets.
+            found["replica_groups"] += f", device_ids={value}"
+        elif match[1] in found:
             raise fail(text, position + 1, f"attribute {match[1]!r} is given twice")
-        found[match[1]] = text[match.end() : stop].strip()
+        else:
+            found[match[1]] = value
         position = stop
 
 

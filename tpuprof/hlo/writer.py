@@ -49,9 +49,7 @@ def to_proto(module: HloModule) -> bytes:
                 instruction_ids[computation.name, i.name] for i in computation.instructions
             )
     _write_module(message, module)
-    outer = messages().HloProto(
-        hlo_module=message.SerializeToString(), buffer_assignment=module.buffer_assignment
-    )
+    outer = messages().HloProto(hlo_module=message.SerializeToString(), buffer_assignment=module.buffer_assignment)
     return outer.SerializeToString()
 
 
@@ -83,9 +81,7 @@ def _write_computation(
         target = messages().HloInstructionProto()
         target.id = ids[computation.name, instruction.name]
         target.operand_ids.extend(ids[computation.name, name] for name in instruction.operands)
-        target.control_predecessor_ids.extend(
-            ids[computation.name, name] for name in instruction.control_predecessors
-        )
+        target.control_predecessor_ids.extend(ids[computation.name, name] for name in instruction.control_predecessors)
         target.called_computation_ids.extend(computation_ids[name] for name in _call_order(instruction))
         _write_instruction(target, instruction)
         message.instructions.append(target.SerializeToString())
