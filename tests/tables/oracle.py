@@ -1,7 +1,7 @@
 """The partition of a window by brute force: slow, and right by inspection.
 
-The window is cut at every boundary of every event. Inside each piece nothing begins or ends: the set of what is
-going on is constant, and the first rule that holds is read off the table of the metrics.
+The window is cut at every boundary of every event. Inside each piece nothing begins or ends, so what is going on
+is constant there, and the first rule that holds is read off the table of the metrics.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Truth:
     )
 
 
-_length = st.integers(0, 40_000)
+_length = st.one_of(st.just(0), st.integers(1, 5_000), st.integers(5_000, 40_000))
 
 
 @st.composite
@@ -146,7 +146,7 @@ def _tpu_cores(draw: st.DrawFn, plane: PlaneBuilder, with_hlo: bool) -> Core:
     begin = draw(st.integers(0, 100_000))
     module = plane.add_line("XLA Modules", line_id=2, clock="mapped")
     op_line = _OpLine(plane.add_line("XLA Ops", line_id=3, clock="device"), with_hlo=with_hlo, at=begin)
-    op_line.items(draw, 0, draw(st.integers(1, 6)))
+    op_line.items(draw, 0, draw(st.integers(4, 10)))
     op_line.leaves(draw, 1)
     op_line.close()
     module.module(ZOO, Ps(begin), Ps(op_line.at - begin))
@@ -201,16 +201,13 @@ def _gpu_cores(draw: st.DrawFn, plane: PlaneBuilder) -> Core:
 
 @st.composite
 def _step_lines(draw: st.DrawFn, plane: PlaneBuilder, core: Core, count: int) -> dict[int, tuple[int, int]]:
-    """Rows of a line ``Steps`` around the ops; between rows there may be gaps, which belong to the step before."""
+    """Rows of a line ``Steps`` around the ops; gaps between rows belong to the step before."""
     first = min(op.start for op in core.ops)
     last = max(op.end for op in core.ops) + 10 * count
-    bounds = st.lists(
-        st.integers(max(0, first - 5_000), last + 5_000), min_size=count + 1, max_size=count + 1, unique=True
-    )
-    starts = sorted(draw(bounds))
-    line = plane.add_line(
-        "Steps", line_id=1, clock="mapped" if plane.name.startswith("/device:TPU") else "plain"
-    )
+    times = st.integers(max(0, first - 5_000), last + 5_000)
+    starts = sorted(draw(st.lists(times, min_size=count + 1, max_size=count + 1, unique=True)))
+    on_tpu = plane.name.startswith("/device:TPU")
+    line = plane.add_line("Steps", line_id=1, clock="mapped" if on_tpu else "plain")
     windows: dict[int, tuple[int, int]] = {}
     for k in range(count):
         row_end = starts[k + 1] if k == count - 1 else draw(st.integers(starts[k], starts[k + 1]))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import tpuprof
 from tests.tables.oracle import PARTS, Core, Span, divide
 from tests.tables.random_traces import ZOO, Truth, truths
-from tpuprof.testing import Event, Layout, TraceBuilder
+from tpuprof.testing import Event, Layout, Stat, TraceBuilder
 
 few = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 fewer = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -27,7 +27,7 @@ def partition_of(trace: TraceBuilder, layout: Layout | None = None) -> Rows:
     """Per device and step the row of the partition, with the start counted from the first step of all."""
     with tempfile.TemporaryDirectory() as directory:
         loaded: Any = tpuprof.load(trace.write(Path(directory), layout))
-        records = loaded.partition.to_dict("records")
+        records: list[dict[str, Any]] = loaded.partition.to_dict("records")
     first = min(row["start_ps"] for row in records)
     return {
         (row["device"], row["step"]): {
@@ -82,7 +82,7 @@ def enclosed(trace: TraceBuilder, _: random.Random) -> TraceBuilder:
         if "XLA Ops" in plane:
             events = plane["XLA Ops"].events
             begin, end = min(e.start_ps for e in events), max(e.end_ps for e in events)
-            meta = {"program_id": ZOO.id, "hlo_category": "while"}
+            meta: dict[str, Stat] = {"program_id": ZOO.id, "hlo_category": "while"}
             events.insert(0, Event("while.12", begin, end - begin, ZOO.instruction("while.12"), meta))
     return trace
 
