@@ -1,7 +1,7 @@
 """The partition of a window by brute force: slow, and right by inspection.
 
-The window is cut at every boundary of every event. Inside each piece nothing begins or ends, so what is going on
-is constant there, and the first rule that holds is read off the table of the metrics.
+The window is cut at every boundary of every event. Inside each piece nothing begins or ends: what goes on is
+constant there, and the first rule that holds is read off the table of the metrics.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Core:
 
 def divide(core: Core, start: int, end: int) -> dict[str, int]:
     """Time per part, and ``hidden_collective``, ``hidden_dma``, ``dma_in_flight`` (idle under a copy)."""
-    result = dict.fromkeys((*PARTS, "hidden_collective", "hidden_dma", "dma_in_flight"), 0)
+    names: tuple[str, ...] = (*PARTS, "hidden_collective", "hidden_dma", "dma_in_flight")
+    result = dict.fromkeys(names, 0)
     everything = (*core.ops, *core.in_flight, *core.barriers)
     bounds = {time for span in everything for time in (span.start, span.end) if start < time < end}
     for left, right in pairwise(sorted({start, end} | bounds)):
