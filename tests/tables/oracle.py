@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import pairwise
 
-COMPUTE = (
+COMPUTE: tuple[str, ...] = (
     "matmul",
     "attention",
     "custom_kernel",
@@ -21,7 +21,7 @@ COMPUTE = (
     "data_movement",
     "other_compute",
 )
-PARTS = (*COMPUTE, "collective_exposed", "host_transfer", "dma_wait", "barrier_wait", "idle")
+PARTS: tuple[str, ...] = (*COMPUTE, "collective_exposed", "host_transfer", "dma_wait", "barrier_wait", "idle")
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,7 @@ class Core:
 
 def divide(core: Core, start: int, end: int) -> dict[str, int]:
     """Time per part, and ``hidden_collective``, ``hidden_dma``, ``dma_in_flight`` (idle under a copy)."""
-    names: tuple[str, ...] = (*PARTS, "hidden_collective", "hidden_dma", "dma_in_flight")
-    result = dict.fromkeys(names, 0)
+    result = dict.fromkeys((*PARTS, "hidden_collective", "hidden_dma", "dma_in_flight"), 0)
     everything = (*core.ops, *core.in_flight, *core.barriers)
     bounds = {time for span in everything for time in (span.start, span.end) if start < time < end}
     for left, right in pairwise(sorted({start, end} | bounds)):

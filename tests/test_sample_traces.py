@@ -1,0 +1,106 @@
+"""The sample traces give the numbers of their manifest, and the hand-built ones can be made again byte for byte."""
+
+from __future__ import annotations
+
+import importlib.util
+import tomllib
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tpuprof
+from tpuprof.tables.schemas import PARTS
+from tpuprof.testing import to_ps
+
+SAMPLES = Path(__file__).resolve().parents[1] / "sample_traces"
+MANIFEST: dict[str, Any] = tomllib.loads((SAMPLES / "manifest.toml").read_text(), parse_float=Decimal)
+HAND_BUILT = [name for name, entry in MANIFEST.items() if entry["made"].startswith("built by hand")]
+CORES = [(name, device) for name in HAND_BUILT for device in MANIFEST[name]["parts_us"]]
+
+
+def make_module() -> Any:
+    spec = importlib.util.spec_from_file_location("sample_traces_make", SAMPLES / "make.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def load(name: str) -> Any:
+    return tpuprof.load(SAMPLES / name)
+
+
+def test_the_manifest_lists_what_make_can_make() -> None:
+    make = make_module()
+    assert sorted(MANIFEST) == sorted([*make.HAND_BUILT, *make.CAPTURED])
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert make_module().main(["tpu_loop"]) == 2
+    assert "unknown: tpu_loop; the sample traces are tpu_loop_async, tpu_two_hosts" in capsys.readouterr().err
+
+
+def test_all_samples_together_stay_small() -> None:
+    assert sum(path.stat().st_size for path in SAMPLES.rglob("*") if path.is_file()) < 1_500_000
+
+
+@pytest.mark.parametrize("name", HAND_BUILT)
+def test_hand_built_traces_are_reproduced_byte_for_byte(name: str, tmp_path: Path) -> None:
+    fresh = make_module().HAND_BUILT[name]().write(tmp_path)
+    kept = SAMPLES / name / fresh.relative_to(tmp_path)
+    assert sorted(path.name for path in kept.iterdir()) == sorted(path.name for path in fresh.iterdir())
+    for path in fresh.iterdir():
+        assert path.read_bytes() == (kept / path.name).read_bytes(), path.name
+
+
+@pytest.mark.parametrize(("name", "device"), CORES)
+def test_the_manifest_itself_adds_up(name: str, device: str) -> None:
+    assert sum(MANIFEST[name]["parts_us"][device].values()) == MANIFEST[name]["step_us"]
+
+
+@pytest.mark.parametrize("name", HAND_BUILT)
+def test_what_was_recorded(name: str) -> None:
+    trace, truth = load(name), MANIFEST[name]
+    assert trace.name == truth["session"]
+    assert trace.hosts == tuple(truth["hosts"])
+    assert [device.id for device in trace.devices] == list(truth["parts_us"])
+    assert {device.kind for device in trace.devices} == {truth["device_kind"]}
+    assert trace.step_source == truth["step_source"]
+    assert trace.n_steps == truth["n_steps"]
+    assert trace.outside_steps_ps == to_ps(truth["outside_steps_us"])
+    assert trace.quality == ()
+
+
+@pytest.mark.parametrize(("name", "device"), CORES)
+def test_every_step_is_divided_as_it_was_built(name: str, device: str) -> None:
+    table, truth = load(name).partition, MANIFEST[name]
+    rows = table[table["device"] == device].to_dict("records")
+    parts = {part: to_ps(us) for part, us in truth["parts_us"][device].items()}
+    hidden = {kind: to_ps(us) for kind, us in truth.get("hidden_us", {}).get(device, {}).items()}
+    assert len(rows) == truth["n_steps"]
+    for row in rows:
+        assert row["duration_ps"] == to_ps(truth["step_us"])
+        assert {part: row[f"{part}_ps"] for part in PARTS} == {part: parts.get(part, 0) for part in PARTS}
+        assert row["hidden_collective_ps"] == hidden.get("collective", 0)
+        assert row["hidden_dma_ps"] == hidden.get("dma", 0)
+
+
+@pytest.mark.parametrize("name", HAND_BUILT)
+def test_ops_are_what_they_were_built_as(name: str) -> None:
+    rows = {row["name"]: row for row in load(name).op_stats().to_dict("records")}
+    for op, truth in MANIFEST[name]["ops"].items():
+        found = {
+            "kind": rows[op]["kind"],
+            "occurrences": rows[op]["occurrences"],
+            "total_ps": rows[op]["total_ps"],
+        }
+        expected = {
+            "kind": truth["kind"],
+            "occurrences": truth["occurrences"],
+            "total_ps": to_ps(truth["total_us"]),
+        }
+        assert found == expected
+        assert rows[op]["kind_source"] == "hlo"
