@@ -66,9 +66,7 @@ def tpu_loop_async() -> TraceBuilder:
         # The two cores' clocks are mapped to the host's with different errors, as on real machines.
         core.plane.host_minus_device_ps = (43_012_500, 41_987_500)[ordinal]
         core.modules.module(Program("jit_init", 77), 1000, 50)
-        core.ops.event(
-            "broadcast.1", 1000, 50, meta={"hlo_category": "broadcast", "program_id": Unsigned(77)}
-        )
+        core.ops.event("broadcast.1", 1000, 50, meta={"hlo_category": "broadcast", "program_id": Unsigned(77)})
         for step in range(4):
             _loop_step(core, step, Decimal(2000 + 760 * step))
     host.add_program(TRAIN_LOOP)
@@ -114,9 +112,7 @@ def tpu_two_hosts() -> TraceBuilder:
 class _Core:
     """The lines of one TPU core, with ops that carry what real ones do."""
 
-    def __init__(
-        self, host: HostBuilder, ordinal: int, kind: str, peaks: dict[str, Stat], program: Program
-    ) -> None:
+    def __init__(self, host: HostBuilder, ordinal: int, kind: str, peaks: dict[str, Stat], program: Program) -> None:
         details = bytes(byte for tag in (0x10, 0x20, 0x28, 0x30) for byte in (tag, ordinal) if ordinal)
         self.plane: PlaneBuilder = host.add_tpu(ordinal, kind, {"core_details": details, **peaks})
         self.program = program
@@ -209,9 +205,7 @@ def _data_parallel_step(core: _Core, step: int, start: int, matmul_us: int) -> N
     core.module(step, Decimal(start))
 
 
-def _python_thread(
-    host: HostBuilder, program: Program, *, steps: int, first_step_us: int, period_us: int
-) -> None:
+def _python_thread(host: HostBuilder, program: Program, *, steps: int, first_step_us: int, period_us: int) -> None:
     """The training loop, on the host's clock: annotations, and the calls that enqueue the program."""
     main = host.add_thread("main/4242", line_id=4242)
     for step in range(steps):

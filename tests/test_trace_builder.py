@@ -138,8 +138,7 @@ def test_clocks_of_a_tpu_line() -> None:
     ops, barriers = plane.lines
     assert [event.offset_ps for event in ops.events] == [8, 19]
     assert [stats_of(plane, event.stats) for event in ops.events] == [
-        {"device_offset_ps": ("uint64_value", start), "device_duration_ps": ("uint64_value", 5)}
-        for start in (1, 10)
+        {"device_offset_ps": ("uint64_value", start), "device_duration_ps": ("uint64_value", 5)} for start in (1, 10)
     ]
     assert (barriers.events[0].offset_ps, len(barriers.events[0].stats)) == (7, 0)
 
@@ -233,9 +232,7 @@ def test_json_has_the_losses_of_the_real_conversion(tmp_path: Path) -> None:
     assert late["ts"] == Decimal("90000000000.000001")
     assert late["args"] == {"blob": "<opaque bytes>", "text": "t"}
     assert last == {}
-    names = {
-        (e["name"], e["args"]["name"]) for e in data["traceEvents"] if e.get("name", "").endswith("_name")
-    }
+    names = {(e["name"], e["args"]["name"]) for e in data["traceEvents"] if e.get("name", "").endswith("_name")}
     assert names == {
         ("process_name", "/device:TPU:0"),
         ("thread_name", "XLA Ops"),

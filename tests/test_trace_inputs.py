@@ -65,9 +65,7 @@ def entry_of(trace: Any, quality_id: str) -> Any:
 
 def breakdown_parts(trace: Any) -> dict[str, float]:
     """The parts of the breakdown that are not 0, in us."""
-    return {
-        name.removesuffix("_ps"): value / US for name, value in trace.breakdown()["parts"].items() if value
-    }
+    return {name.removesuffix("_ps"): value / US for name, value in trace.breakdown()["parts"].items() if value}
 
 
 def windows_of(trace: Any, device: str = DEVICE) -> list[tuple[int, int, bool]]:
@@ -335,9 +333,9 @@ def test_f23c_steps_from_module_runs(tmp_path: Path) -> None:
     assert trace.n_steps == 3
     assert windows_of(trace) == [(0, 1000, True), (1000, 1000, True), (2000, 950, False)]
     assert list(trace.steps["counted"]) == [True, True, False]
-    assert [
-        duration - parts_of(trace)[k].get("idle", 0) for k, (_, duration, _) in enumerate(windows_of(trace))
-    ] == [950] * 3
+    assert [duration - parts_of(trace)[k].get("idle", 0) for k, (_, duration, _) in enumerate(windows_of(trace))] == [
+        950
+    ] * 3
     assert breakdown_parts(trace) == CLEAN
     assert ids_of(trace) == []
 

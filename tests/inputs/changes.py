@@ -19,9 +19,7 @@ from tests.inputs.clean import (
 from tpuprof.testing import Event, LineBuilder, Program, Ref, TraceBuilder
 
 INT64_MIN = -(1 << 63)
-WHILE_TEXT = (
-    "%while.9 = (bf16[4096,1024]{1,0}) while((bf16[4096,1024]{1,0}) %tuple.8), condition=%cond, body=%body"
-)
+WHILE_TEXT = "%while.9 = (bf16[4096,1024]{1,0}) while((bf16[4096,1024]{1,0}) %tuple.8), condition=%cond, body=%body"
 EVAL = Program(
     "jit_eval",
     99,
@@ -259,8 +257,7 @@ def _f21_trace(form: str) -> TraceBuilder:
     program = TRAIN_STEP.with_text(
         "bf16[4096,3584]{1,0} fusion(bf16[4096,1024]{1,0} %fusion.1, bf16[1024,3584]{1,0} %w), "
         "kind=kOutput, calls=%fused_computation.2",
-        "bf16[4096,3584]{1,0} custom-call(bf16[4096,1024]{1,0} %fusion.1, bf16[1024,3584]{1,0} %w), "
-        + attributes,
+        "bf16[4096,3584]{1,0} custom-call(bf16[4096,1024]{1,0} %fusion.1, bf16[1024,3584]{1,0} %w), " + attributes,
     )
     trace = f00_trace(program=program)
     for event in tpu_of(trace)["XLA Ops"].named("fusion.2"):
@@ -345,9 +342,7 @@ def _partitions(count: int) -> Program:
 def _add_while(ops: LineBuilder) -> None:
     """``while.9`` at [0, 900) of every step, in front of the ops that it encloses."""
     for k in reversed(STEPS):
-        loop = Event(
-            "while.9", STEP_US * k * 1_000_000, 900 * 1_000_000, WHILE_TEXT, {"hlo_category": "while"}
-        )
+        loop = Event("while.9", STEP_US * k * 1_000_000, 900 * 1_000_000, WHILE_TEXT, {"hlo_category": "while"})
         loop.meta["program_id"] = TRAIN_STEP.id
         first = next(i for i, event in enumerate(ops) if event.start_ps == loop.start_ps)
         ops.events.insert(first, loop)

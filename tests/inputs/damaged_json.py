@@ -17,13 +17,9 @@ def _replace(text: str, old: str, new: str) -> bytes:
 # F00's JSON ends with an empty object as a real one does, so that the first variant is F00's JSON itself.
 DAMAGES: dict[str, Callable[[str], bytes]] = {
     "trailing_empty_object": lambda text: _replace(text, ",{}]", ",{}]"),
-    "extra_top_level_key": lambda text: _replace(
-        text, '"metadata":{', '"metadata":{"clock-domain":"unknown",'
-    ),
+    "extra_top_level_key": lambda text: _replace(text, '"metadata":{', '"metadata":{"clock-domain":"unknown",'),
     "control_byte_in_name": lambda text: _replace(text, '"name":"train_step"', '"name":"train\x01_step"'),
-    "bare_na_in_args": lambda text: _replace(
-        text, '"hlo_category":"copy"', '"hlo_category":"copy","bytes":N/A'
-    ),
+    "bare_na_in_args": lambda text: _replace(text, '"hlo_category":"copy"', '"hlo_category":"copy","bytes":N/A'),
     "integer_above_int64": lambda text: _replace(
         text, '"hlo_category":"copy"', '"hlo_category":"copy","id":9223372036854775809'
     ),

@@ -27,9 +27,7 @@ def rows_of(space: Any, plane_name: str, line_name: str) -> Rows:
     """(short name, start, duration) of a line, in us from the start of F00's device lines."""
     (plane,) = [plane for plane in space.planes if plane.name == plane_name.encode()]
     (line,) = [line for line in plane.lines if line.name == line_name.encode()]
-    names = {
-        e.key: (e.value.display_name or e.value.name).decode("utf-8", "replace") for e in plane.event_metadata
-    }
+    names = {e.key: (e.value.display_name or e.value.name).decode("utf-8", "replace") for e in plane.event_metadata}
     base = (line.timestamp_ns - clean.DEVICE_NS) * 1000
     rows: Rows = []
     for event in line.events:
@@ -48,9 +46,7 @@ def test_f00_is_the_table_of_its_description(tmp_path: Path) -> None:
     assert [plane.name for plane in space.planes] == [b"/device:TPU:0", b"/host:metadata", b"/host:CPU"]
     assert list(space.hostnames) == [b"hostA"]
     assert rows_of(space, clean.TPU, "Steps") == [(str(k), 1000 * k, 1000) for k in range(3)]
-    assert rows_of(space, clean.TPU, "XLA Modules") == [
-        ("jit_train_step(1234567890)", 1000 * k, 950) for k in range(3)
-    ]
+    assert rows_of(space, clean.TPU, "XLA Modules") == [("jit_train_step(1234567890)", 1000 * k, 950) for k in range(3)]
     assert rows_of(space, clean.TPU, "XLA Ops") == OPS
     assert rows_of(space, clean.TPU, "Async XLA Ops") == []
     assert rows_of(space, "/host:CPU", "python") == [("train_step", 1000 * k - 100, 80) for k in range(3)]
@@ -139,9 +135,7 @@ def test_f07_trailing_object_is_valid_json_with_the_21_rows(tmp_path: Path) -> N
     assert events[-1] == {}
 
 
-@pytest.mark.parametrize(
-    "damage", ["control_byte_in_name", "bare_na_in_args", "integer_above_int64", "missing_end"]
-)
+@pytest.mark.parametrize("damage", ["control_byte_in_name", "bare_na_in_args", "integer_above_int64", "missing_end"])
 def test_f07_damage_is_done(tmp_path: Path, damage: str) -> None:
     data = gzip.decompress(next(damaged_json.f07(tmp_path, damage).rglob("*.gz")).read_bytes())
     if damage == "integer_above_int64":
@@ -167,6 +161,4 @@ def test_f21_replaces_the_matmul_by_a_custom_call(tmp_path: Path, form: str) -> 
     assert "custom-call(" in name
     assert "flops" not in {e.value.name.decode() for e in plane.stat_metadata}
     proto = space_of(tmp_path).planes[1].event_metadata[0].value.stats[0].bytes_value
-    assert {"no_cost": b"tpu_custom_call", "estimate": b"12000000000", "cublas": b"__cublas$gemm"}[
-        form
-    ] in proto
+    assert {"no_cost": b"tpu_custom_call", "estimate": b"12000000000", "cublas": b"__cublas$gemm"}[form] in proto

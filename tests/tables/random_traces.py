@@ -44,9 +44,7 @@ class Truth:
 
     trace: TraceBuilder
     cores: dict[str, Core] = field(default_factory=dict[str, Core])
-    windows: dict[str, dict[int, tuple[int, int]]] = field(
-        default_factory=dict[str, dict[int, tuple[int, int]]]
-    )
+    windows: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict[str, dict[int, tuple[int, int]]])
 
 
 _length = st.sampled_from([0, 1, 999, 5_000, 12_345, 30_000])
@@ -94,9 +92,7 @@ class _OpLine:
     def items(self, draw: st.DrawFn, depth: int, count: int) -> None:
         for _ in range(count):
             self.at += draw(st.sampled_from([0, 0, 1, 7_000, 20_000]))
-            form = draw(
-                st.sampled_from(["leaf", "leaf", "leaf", "twins", "pair", "loop" if depth < 2 else "leaf"])
-            )
+            form = draw(st.sampled_from(["leaf", "leaf", "leaf", "twins", "pair", "loop" if depth < 2 else "leaf"]))
             match form:
                 case "loop":
                     self.loop(draw, depth)

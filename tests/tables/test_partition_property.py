@@ -99,9 +99,7 @@ def test_what_must_not_change_the_partition(
 
 @fewer
 @given(truths(), st.integers(1, 1000), st.integers(1, 1000), st.sampled_from([None, 1, 2, 3]))
-def test_ids_and_chunks_do_not_change_the_partition(
-    truth: Truth, first: int, step: int, chunk: int | None
-) -> None:
+def test_ids_and_chunks_do_not_change_the_partition(truth: Truth, first: int, step: int, chunk: int | None) -> None:
     assert partition_of(truth.trace, Layout(first, step, chunk)) == partition_of(truth.trace)
 
 

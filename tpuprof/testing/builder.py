@@ -81,9 +81,7 @@ class LineBuilder:
         stats: Stats | None = None,
     ) -> Self:
         """Adds an event; times in microseconds, or ``Ps``."""
-        self.events.append(
-            Event(name, to_ps(start), to_ps(duration), text, dict(meta or {}), dict(stats or {}))
-        )
+        self.events.append(Event(name, to_ps(start), to_ps(duration), text, dict(meta or {}), dict(stats or {})))
         return self
 
     def op(

@@ -50,9 +50,7 @@ def to_ps(time: Time) -> int:
     try:
         scaled = Decimal(str(time)) * PS_PER_US
     except InvalidOperation:
-        raise UsageError(
-            f"{time!r} is no time.", hint="Give microseconds as a number, or Ps(picoseconds)."
-        ) from None
+        raise UsageError(f"{time!r} is no time.", hint="Give microseconds as a number, or Ps(picoseconds).") from None
     if not scaled.is_finite() or scaled != scaled.to_integral_value():
         raise UsageError(
             f"{time!r} us is not a whole number of picoseconds.",

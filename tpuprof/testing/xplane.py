@@ -115,9 +115,7 @@ class _Plane:
                 case Unsigned(number):
                     message.uint64_value = number & _U64
                 case str() | bytes():
-                    setattr(
-                        message, "str_value" if isinstance(value, str) else "bytes_value", as_bytes(value)
-                    )
+                    setattr(message, "str_value" if isinstance(value, str) else "bytes_value", as_bytes(value))
                 case float():
                     message.double_value = value
                 case int() if value >= 1 << 63:
