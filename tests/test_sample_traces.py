@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import tpuprof
+from tests.tables.oracle import Core, Span, divide
 from tpuprof.tables.schemas import PARTS
-from tpuprof.testing import to_ps
+from tpuprof.testing import PlaneBuilder, to_ps
 
 SAMPLES = Path(__file__).resolve().parents[1] / "sample_traces"
 MANIFEST: dict[str, Any] = tomllib.loads((SAMPLES / "manifest.toml").read_text(), parse_float=Decimal)
@@ -59,6 +60,53 @@ def test_hand_built_traces_are_reproduced_byte_for_byte(name: str, tmp_path: Pat
 @pytest.mark.parametrize(("name", "device"), CORES)
 def test_the_manifest_itself_adds_up(name: str, device: str) -> None:
     assert sum(MANIFEST[name]["parts_us"][device].values()) == MANIFEST[name]["step_us"]
+
+
+KINDS = {
+    "copy.20": "data_movement",
+    "splash_attention.21": "attention",
+    "fusion.5": "data_movement",
+    "all-gather-start.6": "collective",
+    "fusion.7": "matmul",
+    "copy-start.8": "data_movement",
+    "fusion.9": "elementwise",
+    "all-gather-done.6": "collective",
+    "copy-done.8": "dma_wait",
+    "fusion.10": "matmul",
+    "fusion.26": "reduction",
+    "all-reduce.27": "collective",
+    "fusion.28": "elementwise",
+    "broadcast.1": "elementwise",
+    "fusion.1": "matmul",
+    "fusion.2": "elementwise",
+    "all-reduce.3": "collective",
+    "fusion.4": "elementwise",
+    "all-gather.5": "collective",
+    "copy.6": "data_movement",
+    "all-gather.6": "collective",
+    "async-copy": "dma",
+    "barrier-cores": "barrier",
+}
+
+
+def spans_of(plane: PlaneBuilder, line: str) -> tuple[Span, ...]:
+    events = [event for event in plane[line] if event.name != "while.25"]
+    return tuple(Span(event.start_ps, event.end_ps, KINDS[str(event.name)]) for event in events)
+
+
+@pytest.mark.parametrize(("name", "device"), CORES)
+def test_the_manifest_is_what_brute_force_finds_in_the_events_as_built(name: str, device: str) -> None:
+    host, plane_name = device.split("/")
+    plane = make_module().HAND_BUILT[name]()[host][f"/device:{plane_name}"]
+    core = Core(spans_of(plane, "XLA Ops"), spans_of(plane, "Async XLA Ops"), spans_of(plane, "XLA TraceMe"))
+    truth = MANIFEST[name]
+    parts = {part: to_ps(us) for part, us in truth["parts_us"][device].items()}
+    hidden = {kind: to_ps(us) for kind, us in truth.get("hidden_us", {}).get(device, {}).items()}
+    for step in plane["Steps"]:
+        found = divide(core, step.start_ps, step.end_ps)
+        assert {part: found[part] for part in PARTS if found[part]} == parts
+        assert found["hidden_collective"] == hidden.get("collective", 0)
+        assert found["hidden_dma"] == hidden.get("dma", 0)
 
 
 @pytest.mark.parametrize("name", HAND_BUILT)
