@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from tests.tables.oracle import Core, Span
-from tpuprof.testing import LineBuilder, PlaneBuilder, Program, Ps, Ref, Stat, TraceBuilder
+from tpuprof.testing import LineBuilder, PlaneBuilder, Program, Ps, Ref, Stat, TraceBuilder, Unsigned
 
 ZOO = Program("jit_zoo", 77, Path(__file__).with_name("zoo.hlo.txt").read_text())
 SESSION_START_NS = 1_700_000_000_000_000_000
@@ -35,16 +35,22 @@ PAIRS = (
     ("copy-start.22", "copy-done.22", "data_movement", "dma_wait", "dma"),
     ("collective-permute-start.23", "collective-permute-done.23", "collective", "collective", "collective"),
 )
+NCCL = "ncclDevKernel_AllGather_RING_LL"
+HOST_STEP_PS = 1_000
 KERNELS = (("fusion.1", "matmul"), ("fusion.6", "elementwise"), ("copy.8", "data_movement"))
+
+
+Windows = dict[int, tuple[int, int]]
 
 
 @dataclass
 class Truth:
     """A trace and, per device id, what its core did and the windows of its steps."""
 
-    trace: TraceBuilder
+    trace: TraceBuilder = field(repr=False)  # a failing example is read from the rest
     cores: dict[str, Core] = field(default_factory=dict[str, Core])
-    windows: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict[str, dict[int, tuple[int, int]]])
+    windows: dict[str, Windows] = field(default_factory=dict[str, Windows])
+    shown: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
 
 
 _length = st.sampled_from([0, 1, 999, 5_000, 12_345, 30_000])
@@ -58,16 +64,24 @@ def truths(draw: st.DrawFn) -> Truth:
     with_hlo = draw(st.booleans())
     gpu = draw(st.integers(0, 3)) == 0
     steps = draw(st.integers(1, 4))
+    python = host.add_thread("python")
+    if gpu:
+        for step in range(steps):
+            python.step(step, Ps(HOST_STEP_PS * step), Ps(HOST_STEP_PS // 2))
     for ordinal in range(draw(st.integers(1, 3))):
         if gpu:
             plane, device = host.add_gpu(ordinal), f"h/GPU:{ordinal}"
-            core = draw(_gpu_cores(plane))
+            truth.cores[device], truth.windows[device] = draw(_gpu_cores(plane, python, steps))
         else:
             plane, device = host.add_tpu(ordinal), f"h/TPU:{ordinal}"
             plane.host_minus_device_ps = draw(st.sampled_from([0, 0, 14_616_973_000, -3_000_017]))
-            core = draw(_tpu_cores(plane, with_hlo))
-        truth.cores[device] = core
-        truth.windows[device] = draw(_step_lines(plane, core, steps))
+            truth.cores[device] = draw(_tpu_cores(plane, with_hlo))
+            truth.windows[device] = draw(_step_lines(plane, truth.cores[device], steps))
+    truth.shown = {
+        f"{plane.name} {line.name}": [f"{e.name!s} [{e.start_ps}, {e.end_ps})" for e in line]
+        for plane in host
+        for line in plane
+    }
     if with_hlo or gpu:
         host.add_program(ZOO)
     host.add_task_environment(SESSION_START_NS, SESSION_START_NS + 1_000_000_000)
@@ -182,33 +196,47 @@ def _async_line(draw: st.DrawFn, plane: PlaneBuilder, begin: int, end: int) -> l
 
 
 @st.composite
-def _gpu_cores(draw: st.DrawFn, plane: PlaneBuilder) -> Core:
-    """Kernels on 1-3 streams; within a stream one after the other."""
+def _gpu_cores(draw: st.DrawFn, plane: PlaneBuilder, host: LineBuilder, steps: int) -> tuple[Core, Windows]:
+    """Kernels on 1-3 streams, each launched by a call inside the host's annotation of its step.
+
+    Streams run side by side within a step; a step begins after the one before has ended.
+    """
     ops: list[Span] = []
-    for number in range(draw(st.integers(1, 3))):
-        stream = plane.add_line(f"Stream #{number}(Kernel)", line_id=10 + number)
-        at = draw(st.integers(0, 100_000))
-        for _ in range(draw(st.integers(1, 5))):
-            at += draw(st.sampled_from([0, 1, 7_000]))
-            duration = draw(_length)
-            name, kind = draw(st.sampled_from([*KERNELS, ("ncclDevKernel_AllGather_RING_LL", "collective")]))
-            facts: dict[str, Stat] = {"program_id": ZOO.id, "hlo_module": Ref(ZOO.name), "hlo_op": Ref(name)}
-            stream.event(name, Ps(at), Ps(duration), stats={} if kind == "collective" else facts)
-            ops.append(Span(at, at + duration, kind))
-            at += duration
-    return Core(tuple(ops))
+    starts: list[int] = []
+    streams = [plane.add_line(f"Stream #{n}(Kernel)", line_id=10 + n) for n in range(draw(st.integers(1, 3)))]
+    at = 1_000_000
+    for step in range(steps):
+        first = len(ops)
+        for number, stream in enumerate(streams):
+            free = at
+            for _ in range(draw(st.integers(1 if number == 0 else 0, 4))):
+                free += draw(st.sampled_from([0, 1, 7_000]))
+                duration = draw(_length)
+                name, kind = draw(st.sampled_from([*KERNELS, (NCCL, "collective")]))
+                launch = 1 + len(ops) + 1_000_000 * int(plane.name[-1])
+                facts: dict[str, Stat] = {"correlation_id": Unsigned(launch)}
+                if kind != "collective":
+                    facts |= {"program_id": ZOO.id, "hlo_module": Ref(ZOO.name), "hlo_op": Ref(name)}
+                stream.event(name, Ps(free), Ps(duration), stats=facts)
+                call = {"correlation_id": Unsigned(launch)}
+                host.event("cuLaunchKernel", Ps(HOST_STEP_PS * step + len(ops)), Ps(1), stats=call)
+                ops.append(Span(free, free + duration, kind))
+                free += duration
+        starts.append(min(op.start for op in ops[first:]))
+        at = max(op.end for op in ops[first:]) + 1
+    ends = [*starts[1:], max(op.end for op in ops)]
+    return Core(tuple(ops)), {k: (start, end) for k, (start, end) in enumerate(zip(starts, ends, strict=True))}
 
 
 @st.composite
-def _step_lines(draw: st.DrawFn, plane: PlaneBuilder, core: Core, count: int) -> dict[int, tuple[int, int]]:
+def _step_lines(draw: st.DrawFn, plane: PlaneBuilder, core: Core, count: int) -> Windows:
     """Rows of a line ``Steps`` around the ops; gaps between rows belong to the step before."""
     first = min(op.start for op in core.ops)
     last = max(op.end for op in core.ops) + 10 * count
     times = st.integers(max(0, first - 5_000), last + 5_000)
     starts = sorted(draw(st.lists(times, min_size=count + 1, max_size=count + 1, unique=True)))
-    on_tpu = plane.name.startswith("/device:TPU")
-    line = plane.add_line("Steps", line_id=1, clock="mapped" if on_tpu else "plain")
-    windows: dict[int, tuple[int, int]] = {}
+    line = plane.add_line("Steps", line_id=1, clock="mapped")
+    windows: Windows = {}
     for k in range(count):
         row_end = starts[k + 1] if k == count - 1 else draw(st.integers(starts[k], starts[k + 1]))
         line.event(str(k), Ps(starts[k]), Ps(row_end - starts[k]))
