@@ -50,8 +50,8 @@ class Core:
 
 
 def divide(core: Core, start: int, end: int) -> dict[str, int]:
-    """Time per part, and ``hidden_collective``, ``hidden_dma``, ``dma_in_flight`` (idle under a copy)."""
-    result = dict.fromkeys((*PARTS, "hidden_collective", "hidden_dma", "dma_in_flight"), 0)
+    """Time per part, and ``hidden_collective``, ``hidden_dma``, ``idle_dma_in_flight`` (idle under a copy)."""
+    result = dict.fromkeys((*PARTS, "hidden_collective", "hidden_dma", "idle_dma_in_flight"), 0)
     everything = (*core.ops, *core.in_flight, *core.barriers)
     bounds = {time for span in everything for time in (span.start, span.end) if start < time < end}
     for left, right in pairwise(sorted({start, end} | bounds)):
@@ -65,7 +65,7 @@ def divide(core: Core, start: int, end: int) -> dict[str, int]:
             if "dma" in flying:
                 result["hidden_dma"] += right - left
         if part == "idle" and "dma" in flying:
-            result["dma_in_flight"] += right - left
+            result["idle_dma_in_flight"] += right - left
     return result
 
 

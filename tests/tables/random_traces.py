@@ -133,12 +133,15 @@ class _OpLine:
         event.duration_ps = self.at - event.start_ps
 
     def half(self, draw: st.DrawFn) -> None:
-        """The start half of a pair, or the done half of one that is under way."""
-        under_way = sorted(self.open)
-        if under_way and draw(st.booleans()):
-            self.write_half(draw(st.sampled_from(under_way)), draw(_length))
-        else:
-            self.write_half(draw(st.sampled_from(range(len(PAIRS)))), draw(_length))
+        """The start half of a pair, or the done half of one that is under way; perhaps beside another op."""
+        start, under_way = self.at, sorted(self.open)
+        chosen = under_way if under_way and draw(st.booleans()) else range(len(PAIRS))
+        self.write_half(draw(st.sampled_from(chosen)), draw(_length))
+        end = self.at
+        if draw(st.booleans()):
+            self.at = start
+            self.leaves(draw, 1)
+        self.at = max(self.at, end)
 
     def write_half(self, number: int, duration: int) -> None:
         start, done, start_kind, done_kind, flying = PAIRS[number]
