@@ -13,8 +13,9 @@ from tpuprof.testing import LineBuilder, PlaneBuilder, Program, Ps, Ref, Stat, T
 ZOO = Program("jit_zoo", 77, Path(__file__).with_name("zoo.hlo.txt").read_text())
 SESSION_START_NS = 1_700_000_000_000_000_000
 
+Leaves = tuple[tuple[str, str, str], ...]
 # name, category, kind: the instructions of the zoo that run synchronously
-LEAVES = (
+LEAVES: Leaves = (
     ("fusion.1", "convolution fusion", "matmul"),
     ("my_kernel.3", "custom-call", "custom_kernel"),
     ("reduce.5", "reduce", "reduction"),
@@ -29,6 +30,7 @@ LEAVES = (
     ("sort.9", "sort", "other_compute"),
 )
 LEAVES_BY_CATEGORY = LEAVES[:7]
+WAITS = LEAVES[5:7]
 # start half, done half, kind of the start half, kind of the done half, kind in flight
 PAIRS = (
     ("all-gather-start.21", "all-gather-done.21", "collective", "collective", "collective"),
@@ -43,14 +45,22 @@ KERNELS = (("fusion.1", "matmul"), ("fusion.6", "elementwise"), ("copy.8", "data
 Windows = dict[int, tuple[int, int]]
 
 
-@dataclass
+@dataclass(repr=False)
 class Truth:
     """A trace and, per device id, what its core did and the windows of its steps."""
 
-    trace: TraceBuilder = field(repr=False)  # a failing example is read from the rest
+    trace: TraceBuilder
     cores: dict[str, Core] = field(default_factory=dict[str, Core])
     windows: dict[str, Windows] = field(default_factory=dict[str, Windows])
-    shown: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+
+    def __repr__(self) -> str:
+        """What a failing example is read from: the rows of every line, and the windows."""
+        lines = [
+            f"{plane.name} {line.name}: {', '.join(f'{e.name!s} [{e.start_ps}, {e.end_ps})' for e in line)}"
+            for plane in self.trace.hosts[0]
+            for line in plane
+        ]
+        return "\n".join([*lines, f"windows: {self.windows}"])
 
 
 _length = st.sampled_from([0, 1, 999, 5_000, 12_345, 30_000])
@@ -77,11 +87,6 @@ def truths(draw: st.DrawFn) -> Truth:
             plane.host_minus_device_ps = draw(st.sampled_from([0, 0, 14_616_973_000, -3_000_017]))
             truth.cores[device] = draw(_tpu_cores(plane, with_hlo))
             truth.windows[device] = draw(_step_lines(plane, truth.cores[device], steps))
-    truth.shown = {
-        f"{plane.name} {line.name}": [f"{e.name!s} [{e.start_ps}, {e.end_ps})" for e in line]
-        for plane in host
-        for line in plane
-    }
     if with_hlo or gpu:
         host.add_program(ZOO)
     host.add_task_environment(SESSION_START_NS, SESSION_START_NS + 1_000_000_000)
@@ -93,7 +98,7 @@ class _OpLine:
 
     def __init__(self, line: LineBuilder, *, with_hlo: bool, at: int) -> None:
         self.line = line
-        self.with_hlo = with_hlo
+        self.choice = LEAVES if with_hlo else LEAVES_BY_CATEGORY
         self.at = at
         self.ops: list[Span] = []
         self.in_flight: list[Span] = []
@@ -106,20 +111,22 @@ class _OpLine:
     def items(self, draw: st.DrawFn, depth: int, count: int) -> None:
         for _ in range(count):
             self.at += draw(st.sampled_from([0, 0, 1, 7_000, 20_000]))
-            form = draw(st.sampled_from(["leaf", "leaf", "leaf", "twins", "pair", "loop" if depth < 2 else "leaf"]))
-            match form:
+            forms = ["leaf", "leaf", "twins", "pair", "pair", "waits", "loop" if depth < 2 else "leaf"]
+            match draw(st.sampled_from(forms)):
                 case "loop":
                     self.loop(draw, depth)
                 case "pair":
                     self.half(draw)
-                case _:
+                case "waits":
+                    self.waits(draw)
+                case form:
                     self.leaves(draw, 2 if form == "twins" else 1)
 
-    def leaves(self, draw: st.DrawFn, count: int) -> None:
+    def leaves(self, draw: st.DrawFn, count: int, choice: Leaves | None = None) -> None:
         """Ops with one start: one after the other in the file, and no overrun of each other."""
         end = self.at
         for _ in range(count):
-            name, category, kind = draw(st.sampled_from(LEAVES if self.with_hlo else LEAVES_BY_CATEGORY))
+            name, category, kind = draw(st.sampled_from(choice or self.choice))
             duration = draw(_length)
             self.op(name, category, duration, kind)
             end = max(end, self.at + duration)
@@ -133,15 +140,21 @@ class _OpLine:
         event.duration_ps = self.at - event.start_ps
 
     def half(self, draw: st.DrawFn) -> None:
-        """The start half of a pair, or the done half of one that is under way; perhaps beside another op."""
-        start, under_way = self.at, sorted(self.open)
+        """The start half of a pair, or the done half of one that is under way."""
+        under_way = sorted(self.open)
         chosen = under_way if under_way and draw(st.booleans()) else range(len(PAIRS))
         self.write_half(draw(st.sampled_from(chosen)), draw(_length))
-        end = self.at
-        if draw(st.booleans()):
-            self.at = start
-            self.leaves(draw, 1)
-        self.at = max(self.at, end)
+
+    def waits(self, draw: st.DrawFn) -> None:
+        """The done half of a pair and another wait at once, so that their order of precedence is decided."""
+        number = draw(st.sampled_from(range(len(PAIRS))))
+        if number not in self.open:
+            self.write_half(number, 5)
+        start, longest = self.at, draw(_length)
+        self.write_half(number, longest)
+        self.at = start
+        self.leaves(draw, 1, WAITS)
+        self.at = max(self.at, start + longest)
 
     def write_half(self, number: int, duration: int) -> None:
         start, done, start_kind, done_kind, flying = PAIRS[number]
