@@ -7,6 +7,7 @@ time. ``manifest.toml`` says what each trace is and which numbers it must give.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ HERE = Path(__file__).resolve().parent
 if __name__ == "__main__":
     sys.path.insert(0, str(HERE.parent))  # a script's path starts with its own folder, not with the checkout
 
+from tpuprof.formats.xplane_schema import full_messages  # noqa: E402
 from tpuprof.testing import (  # noqa: E402
     HostBuilder,
     LineBuilder,
@@ -222,14 +224,47 @@ def _flow(ordinal: int, step: int) -> int:
 
 
 def cpu_demo(directory: Path) -> None:
-    """Runs the demo program on eight CPU devices and keeps its capture."""
+    """Runs the demo program on four CPU devices and keeps a small form of its capture."""
     environment = os.environ | {
         "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
+        # Source paths in the HLO shall not tell where the checkout lies.
+        "JAX_HLO_SOURCE_FILE_CANONICALIZATION_REGEX": r".*/(?=tpuprof/)",
         "PYTHONPATH": str(HERE.parent),
     }
-    command = [sys.executable, "-m", "tpuprof.capture.demo_program", "--logdir", str(directory)]
-    subprocess.run(command, env=environment, check=True)
+    options = ["-m", "tpuprof.capture.demo_program", "--steps", "4", "--logdir"]
+    subprocess.run([sys.executable, *options, str(directory)], env=environment, check=True)
+    (capture,) = directory.rglob("*.xplane.pb")
+    capture.write_bytes(thinned(capture.read_bytes()))
+    sidecar = capture.parent / "tpuprof.json"
+    facts = json.loads(sidecar.read_text(encoding="utf-8"))
+    facts |= {"command": ["python", *options, directory.name], "file_bytes": capture.stat().st_size}
+    sidecar.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+def thinned(data: bytes) -> bytes:
+    """A CPU capture without the thread pool's instants and without the HLO of programs that did not run in it.
+
+    Both are most of the file and say nothing about the devices' work.
+    """
+    space = full_messages().XSpace()
+    space.ParseFromString(data)
+    programs: set[int] = set()
+    for plane in space.planes:
+        names = {entry.key: entry.value.name for entry in plane.event_metadata}
+        program_id = next((e.key for e in plane.stat_metadata if e.value.name == b"program_id"), None)
+        for line in plane.lines:
+            kept = [e for e in line.events if not names[e.metadata_id].startswith(b"ThreadpoolListener::")]
+            programs.update(s.int64_value for e in kept for s in e.stats if s.metadata_id == program_id)
+            del line.events[:]
+            line.events.extend(kept)
+    for plane in space.planes:
+        if plane.name == b"/host:metadata":
+            ends = tuple(f"({program})".encode() for program in programs)  # keys here are not the program ids
+            ran = [entry for entry in plane.event_metadata if entry.value.name.endswith(ends)]
+            del plane.event_metadata[:]
+            plane.event_metadata.extend(ran)
+    return space.SerializeToString(deterministic=True)
 
 
 HAND_BUILT: dict[str, Callable[[], TraceBuilder]] = {

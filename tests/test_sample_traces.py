@@ -41,7 +41,7 @@ def test_the_manifest_lists_what_make_can_make() -> None:
 
 def test_an_unknown_name_is_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert make_module().main(["tpu_loop"]) == 2
-    assert "unknown: tpu_loop; the sample traces are tpu_loop_async, tpu_two_hosts" in capsys.readouterr().err
+    assert "unknown: tpu_loop; the sample traces are tpu_loop_async, tpu_two_hosts, cpu_demo" in capsys.readouterr().err
 
 
 def test_all_samples_together_stay_small() -> None:
@@ -152,3 +152,35 @@ def test_ops_are_what_they_were_built_as(name: str) -> None:
         }
         assert found == expected
         assert rows[op]["kind_source"] == "hlo"
+
+
+def test_the_cpu_capture_has_its_devices_steps_and_collectives() -> None:
+    trace, truth = load("cpu_demo"), MANIFEST["cpu_demo"]
+    assert trace.hosts == tuple(truth["hosts"])
+    assert [device.id for device in trace.devices] == truth["devices"]
+    assert {device.platform for device in trace.devices} == {"cpu"}
+    assert trace.step_source == truth["step_source"]
+    assert trace.n_steps == len(truth["steps"])
+    rows = trace.collectives.groupby(["device", "step", "kind"], observed=True).size()
+    assert rows.to_dict() == {
+        (device, step, kind): count
+        for device in truth["devices"]
+        for step in truth["steps"]
+        for kind, count in truth["collectives_per_step"].items()
+    }
+
+
+def test_the_cpu_capture_is_divided_exactly_and_its_matmuls_are_found() -> None:
+    trace = load("cpu_demo")
+    table = trace.partition
+    assert len(table) == 16
+    assert (table[[f"{part}_ps" for part in PARTS]].sum(axis=1) == table["duration_ps"]).all()
+    assert (table["matmul_ps"] > 0).all()
+    assert (table["collective_exposed_ps"] > 0).all()
+
+
+def test_the_cpu_capture_tells_nothing_of_the_machine_it_was_made_on() -> None:
+    text = b"".join(path.read_bytes() for path in (SAMPLES / "cpu_demo").rglob("*") if path.is_file())
+    assert b"tpuprof/capture/demo_program.py" in text
+    assert b"/tpuprof/capture" not in text
+    assert b"/home/" not in text

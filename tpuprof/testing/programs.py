@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib import import_module
-from typing import Any
 
-from tpuprof.errors import MissingDependencyError
+from tpuprof.hlo import parse_text, to_proto
 
 _ATTRIBUTES_NOT_IN_NAMES = ("metadata", "backend_config", "frontend_attributes", "sharding")
 
@@ -74,29 +72,12 @@ class Program:
 
 @lru_cache(maxsize=64)
 def hlo_proto_from_text(text: str) -> bytes:
-    """A serialised ``HloProto`` made from the text of an HLO module.
+    """A serialised ``HloProto`` made from the text of an HLO module; equal texts give equal bytes.
 
     Raises:
-        MissingDependencyError: jaxlib, which parses the text, is not installed.
+        HloError: the text is no HLO module.
     """
-    try:
-        parser: Any = import_module("jaxlib._hlo")
-    except ImportError as error:
-        raise MissingDependencyError(
-            "Making an HLO protobuf from text needs jaxlib.", hint="pip install 'tpuprof[capture]'."
-        ) from error
-    module = parser.hlo_module_from_text(text)
-    return _length_delimited(1, bytes(module.as_serialized_hlo_module_proto()))
-
-
-def _length_delimited(field: int, payload: bytes) -> bytes:
-    head = bytearray([field << 3 | 2])
-    size = len(payload)
-    while size > 0x7F:
-        head.append(size & 0x7F | 0x80)
-        size >>= 7
-    head.append(size)
-    return bytes(head) + payload
+    return to_proto(parse_text(text))
 
 
 def _without_attribute(line: str, attribute: str) -> str:
