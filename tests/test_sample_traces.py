@@ -54,7 +54,8 @@ def test_hand_built_traces_are_reproduced_byte_for_byte(name: str, tmp_path: Pat
     kept = SAMPLES / name / fresh.relative_to(tmp_path)
     assert sorted(path.name for path in kept.iterdir()) == sorted(path.name for path in fresh.iterdir())
     for path in fresh.iterdir():
-        assert path.read_bytes() == (kept / path.name).read_bytes(), path.name
+        same = path.read_bytes() == (kept / path.name).read_bytes()
+        assert same, f"{path.name} would be written differently now: python sample_traces/make.py {name}"
 
 
 @pytest.mark.parametrize(("name", "device"), CORES)
