@@ -321,8 +321,9 @@ def test_f23b_the_gpu_form(tmp_path: Path) -> None:
     trace = load(changes.f23b(tmp_path))
     assert trace.step_source == "host_annotation"
     assert trace.n_steps == 3
-    parts = parts_of(trace, "hostA/GPU:0")
-    assert [parts[k]["collective_exposed"] for k in range(3)] == [200, 200, 200]
+    assert windows_of(trace, "hostA/GPU:0") == [(0, 1000, True), (1000, 1000, True), (2000, 950, False)]
+    open_step = {k: v for k, v in CLEAN.items() if k != "idle"}
+    assert parts_of(trace, "hostA/GPU:0") == {0: CLEAN, 1: CLEAN, 2: open_step}
     assert hidden_of(trace, "hostA/GPU:0") == dict.fromkeys(range(3), (0, 0))
     totals = {row["kind"]: exact_us(row["total_ps"]) for row in trace.op_stats(by="kind").to_dict("records")}
     assert totals == {"elementwise": 1200, "matmul": 900, "collective": 600, "data_movement": 150}

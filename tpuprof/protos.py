@@ -48,13 +48,13 @@ def build_messages(package: str, spec: ProtoSpec) -> dict[str, Any]:
             match = _FIELD.match(type_text)
             if match is None:
                 raise ValueError(f"{message_name}.{field_name}: cannot read the field type {type_text!r}")
-            field = message.field.add(name=field_name, number=number, label=3 if match["repeated"] else 1)
+            field: Any = message.field.add(name=field_name, number=number, label=3 if match["repeated"] else 1)
             scalar = _SCALARS.get(match["type"])
             if scalar is None:
                 field.type = 11
                 field.type_name = f".{package}.{match['type']}"
             else:
-                field.type = scalar  # pyright: ignore[reportAttributeAccessIssue]
+                field.type = scalar
             if match["oneof"]:
                 if match["oneof"] not in oneofs:
                     oneofs[match["oneof"]] = len(oneofs)

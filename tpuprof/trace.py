@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -305,13 +305,14 @@ def _sidecar(path: str) -> tuple[dict[str, Any], list[Quality]]:
         try:
             if len(data) > MAX_SIDECAR_BYTES:
                 raise ValueError("it is too large")
-            loaded = json.loads(data)
+            loaded: Any = json.loads(data)
             if not isinstance(loaded, dict):
                 raise ValueError("it is no JSON object")
         except ValueError as error:
             message = f"{candidate} cannot be read ({error}); versions and capture options are unknown."
             return {}, [Quality("sidecar_unreadable", "warning", message)]
-        return loaded, _capture_quality(loaded)
+        sidecar = cast("dict[str, Any]", loaded)
+        return sidecar, _capture_quality(sidecar)
     return {}, []
 
 
@@ -319,7 +320,7 @@ def _capture_quality(sidecar: Mapping[str, Any]) -> list[Quality]:
     """What the capture itself knew to be wrong."""
     if sidecar.get("complete") is not False:
         return []
-    errors = [str(error) for error in sidecar.get("errors") or []]
+    errors = [str(error) for error in cast("list[Any]", sidecar.get("errors") or [])]
     because = f": {'; '.join(errors)[:500]}" if errors else " (the program ended or was stopped inside the window)"
     message = f"The capture ended before its window did{because}. The last step may be cut."
     return [Quality("capture_incomplete", "warning", message, None, {"errors": errors})]

@@ -39,8 +39,8 @@ def test_has_exactly_the_keys_of_the_contract() -> None:
         "transfer_ps", "algorithm_bandwidth", "predicted_ps",
     }  # fmt: skip
     assert set(report["ops"][0]) == {
-        "name", "kind", "kind_source", "detail", "module", "scope", "source", "occurrences", "total_ps", "self_ps", "flops",
-        "hbm_bytes", "bound_by", "roofline_efficiency", "recoverable_ps",
+        "name", "kind", "kind_source", "detail", "module", "scope", "source", "occurrences", "total_ps", "self_ps",
+        "flops", "hbm_bytes", "bound_by", "roofline_efficiency", "recoverable_ps",
     }  # fmt: skip
     assert set(report["roofline"]) == {
         "peak_flops", "peak_source", "hbm_bandwidth", "mfu", "mfu_is_lower_bound", "time_without_cost_model_fraction",

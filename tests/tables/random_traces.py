@@ -103,7 +103,6 @@ class _OpLine:
         self.ops: list[Span] = []
         self.in_flight: list[Span] = []
         self.open: dict[int, int] = {}
-        self.last_done: dict[int, int] = {}
 
     def op(self, name: str, category: str, duration: int, kind: str) -> None:
         self.line.op(name, Ps(self.at), Ps(duration), ZOO, category)
@@ -162,10 +161,7 @@ class _OpLine:
         if number in self.open:
             self.op(done, done.split(".")[0], duration, done_kind)
             self.in_flight.append(Span(self.open.pop(number), self.at + duration, flying))
-            self.last_done[number] = self.at
         else:
-            # A done half and the next start half of the same pair at one instant have no order in time.
-            self.at = max(self.at, self.last_done.get(number, -1) + 1)
             self.open[number] = self.at
             self.op(start, start.split(".")[0], duration, start_kind)
         self.at += duration

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tpuprof.formats.recording import Recording
 from tpuprof.formats.xspace import I64
 from tpuprof.quality import Quality
+from tpuprof.tables.arrays import ints
 from tpuprof.tables.clock import origin_ns
 from tpuprof.tables.cpu import cpu_cores
 from tpuprof.tables.gpu import GPU_PLANE, gpu_cores
@@ -208,13 +209,13 @@ def _hlo_quality(
     total = 0
     for core in cores:
         self_of = np.bincount(core.record.ops.info, weights=core.nesting.self_ps, minlength=len(infos))
-        for row in np.flatnonzero(self_of > 0).tolist():
+        for row in ints(np.flatnonzero(self_of > 0)):
             info = infos[row]
             if info.is_container:
                 continue
             total += int(self_of[row])
             unclassified[info.cls.source] += int(self_of[row])
-        for row in np.unique(core.record.ops.info).tolist():
+        for row in ints(np.unique(core.record.ops.info)):
             info = infos[row]
             if info.program_id is not None and programs.find(info.program_id, _bare(info.module)) is None:
                 missing[info.program_id] = info.module or str(info.program_id)
@@ -251,7 +252,7 @@ def _expected_cores(cores: Sequence[Core], infos: Sequence[OpInfo]) -> list[Qual
     expected = 0
     seen: set[int] = set()
     for core in cores:
-        for row in np.unique(core.record.ops.info).tolist():
+        for row in ints(np.unique(core.record.ops.info)):
             program = infos[row].program
             if program is not None and id(program) not in seen:
                 seen.add(id(program))

@@ -8,6 +8,7 @@ import numpy as np
 
 from tpuprof.formats.recording import Recording
 from tpuprof.formats.xspace import I32, I64, Plane
+from tpuprof.tables.arrays import ints
 from tpuprof.tables.clock import line_base_ps, session_start_ns
 from tpuprof.tables.opinfo import op_info
 from tpuprof.tables.programs import MASK64, Programs
@@ -44,7 +45,7 @@ def cpu_cores(recording: Recording, programs: Programs, registry: Registry, orig
     launch = _launches(plane, start_ns, origin)
     lanes = tuple(line.label for line in plane.lines)
     cores: list[CoreRecord] = []
-    for ordinal in np.unique(ops.ordinal).tolist():
+    for ordinal in ints(np.unique(ops.ordinal)):
         mine = np.flatnonzero(ops.ordinal == ordinal)
         rows = Rows.make(
             ops.lane[mine], info[mine], ops.start[mine], ops.duration[mine], run_id=ops.run_id[mine]
@@ -104,7 +105,7 @@ def _collect(plane: Plane, start_ns: int | None, origin: int) -> _Ops | None:
     if not parts:
         return None
     lane, op, module, program, run_id, ordinal, start, duration = (
-        np.concatenate([part[column] for part in parts]) for column in range(8)
+        np.concatenate([part[column].astype(np.int64, copy=False) for part in parts]) for column in range(8)
     )
     return _Ops(
         lane.astype(np.int32),
@@ -125,7 +126,7 @@ def _infos(plane: Plane, ops: _Ops, programs: Programs, registry: Registry) -> I
     key = (program.reshape(-1).astype(np.int64) * width + ops.op) * width + (ops.module + 1)
     unique, inverse = np.unique(key, return_inverse=True)
     rows = np.empty(len(unique), np.int32)
-    for index, packed in enumerate(unique.tolist()):
+    for index, packed in enumerate(ints(unique)):
         rest, module = divmod(packed, width)
         program_at, op = divmod(rest, width)
         raw = int(known[program_at])
@@ -171,7 +172,7 @@ def _modules(rows: Rows, registry: Registry, launch: tuple[I64, I64]) -> ModuleR
     end = np.full(len(ids), np.iinfo(np.int64).min)
     np.minimum.at(start, inverse.reshape(-1), rows.start[have])
     np.maximum.at(end, inverse.reshape(-1), rows.end[have])
-    infos = [registry.infos[row] for row in rows.info[have][first].tolist()]
+    infos = [registry.infos[row] for row in ints(rows.info[have][first])]
     launch_ids, launch_times = launch
     at = np.minimum(np.searchsorted(launch_ids, ids), max(len(launch_ids) - 1, 0))
     launched = (
@@ -181,8 +182,8 @@ def _modules(rows: Rows, registry: Registry, launch: tuple[I64, I64]) -> ModuleR
     )
     order = np.argsort(start, kind="stable")
     return ModuleRows(
-        name=tuple((infos[i].module or infos[i].name).rsplit("(", 1)[0] for i in order.tolist()),
-        program_id=tuple(infos[i].program_id for i in order.tolist()),
+        name=tuple((infos[i].module or infos[i].name).rsplit("(", 1)[0] for i in ints(order)),
+        program_id=tuple(infos[i].program_id for i in ints(order)),
         start=start[order],
         end=end[order],
         run_id=ids[order],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import pandas as pd
 from tpuprof.formats.recording import Recording
 from tpuprof.formats.xspace import I64
 from tpuprof.tables import schemas
+from tpuprof.tables.arrays import ints
 from tpuprof.tables.build import Built, Core
 from tpuprof.tables.clock import line_base_ps, session_start_ns
 from tpuprof.tables.host import host_lines
@@ -32,7 +33,7 @@ def ops_frame(built: Built) -> pd.DataFrame:
     frame = pd.DataFrame(
         {
             "device": _devices(built, [len(rows) for rows in keep]),
-            "line": pd.Categorical.from_codes(lane, lanes),
+            "line": _categorical(lane, lanes),
             "op": _by_info(info, infos, lambda i: i.name),
             "kind": _by_info(info, infos, lambda i: i.cls.kind),
             "kind_source": _by_info(info, infos, lambda i: i.cls.source),
@@ -48,7 +49,7 @@ def ops_frame(built: Built) -> pd.DataFrame:
                 _cat([c.record.ops.duration[r] for c, r in zip(built.cores, keep, strict=True)]), ~valid
             ),
             "self_ps": _masked(_cat([c.nesting.self_ps[r] for c, r in zip(built.cores, keep, strict=True)]), ~valid),
-            "clock": pd.Categorical.from_codes(
+            "clock": _categorical(
                 _cat([c.record.ops.clock[rows] for c, rows in zip(built.cores, keep, strict=True)]).astype(np.int8),
                 list(schemas.CLOCKS),
             ),
@@ -67,11 +68,11 @@ def modules_frame(built: Built) -> pd.DataFrame:
         {
             "device": _devices(built, [len(m) for m in modules]),
             "run": _cat([np.arange(len(m), dtype=np.int32) for m in modules]).astype(np.int32),
-            "module": pd.Categorical(labels) if labels else pd.Categorical([], categories=pd.Index([], dtype="str")),
+            "module": _texts(labels),
             "start_ps": _cat([m.start for m in modules]),
             "duration_ps": _cat([m.end - m.start for m in modules]),
             "run_id": _masked(run_id, run_id == -1),
-            "clock": pd.Categorical.from_codes(_cat([m.clock for m in modules]).astype(np.int8), list(schemas.CLOCKS)),
+            "clock": _categorical(_cat([m.clock for m in modules]).astype(np.int8), list(schemas.CLOCKS)),
         }
     )
     return schemas.MODULES.check(frame)
@@ -185,7 +186,7 @@ def collectives_frame(built: Built) -> pd.DataFrame:
             "device": _devices(built, [len(x) for x in columns["info"]]),
             "op": _by_info(info, infos, lambda i: i.name),
             "kind": _by_info(info, infos, lambda i: i.cls.collective or "unknown"),
-            "form": pd.Categorical.from_codes(form.astype(np.int8), list(FORMS)),
+            "form": _categorical(form.astype(np.int8), list(FORMS)),
             "module": _by_info(info, infos, lambda i: i.module),
             "scope": _by_info(info, infos, lambda i: i.scope),
             "source": _by_info(info, infos, lambda i: i.source),
@@ -230,11 +231,9 @@ def host_events_frame(recordings: Sequence[Recording], origin: int) -> pd.DataFr
     codes = np.repeat(np.array([host_names.index(h) for h in host], np.int32), sizes) if host else np.zeros(0, np.int32)
     frame = pd.DataFrame(
         {
-            "host": pd.Categorical.from_codes(codes, pd.Index(host_names, dtype="str")),
-            "thread": pd.Categorical.from_codes(
-                _cat(columns["thread"], np.int32), pd.Index(list(threads), dtype="str")
-            ),
-            "name": pd.Categorical.from_codes(_cat(columns["name"], np.int32), pd.Index(list(names), dtype="str")),
+            "host": _categorical(codes, host_names),
+            "thread": _categorical(_cat(columns["thread"], np.int32), list(threads)),
+            "name": _categorical(_cat(columns["name"], np.int32), list(names)),
             "start_ps": _cat(columns["start"]),
             "duration_ps": _masked(_cat(columns["duration"]), _cat(columns["bad"], np.bool_)),
             "step": _masked(_cat(columns["step"]), _cat(columns["no_step"], np.bool_)),
@@ -276,33 +275,33 @@ def _cat(parts: Sequence[Any], dtype: Any = np.int64) -> npt.NDArray[Any]:
     return np.concatenate(parts) if len(parts) else np.zeros(0, dtype)
 
 
-def _devices(built: Built, sizes: Sequence[int]) -> pd.Categorical:
+def _devices(built: Built, sizes: Sequence[int]) -> Any:
     codes = np.repeat(np.arange(len(built.cores), dtype=np.int32), list(sizes))
-    return pd.Categorical.from_codes(codes, pd.Index([c.record.device.id for c in built.cores], dtype="str"))
+    return _categorical(codes, [c.record.device.id for c in built.cores])
 
 
-def _by_info(info: npt.NDArray[Any], infos: Sequence[OpInfo], of: Any) -> pd.Categorical:
+def _by_info(info: npt.NDArray[Any], infos: Sequence[OpInfo], of: Callable[[OpInfo], str | None]) -> Any:
     """A text column that depends on the op alone; the categories are the distinct texts in use."""
     used = np.unique(info[info >= 0]) if len(info) else np.zeros(0, np.int64)
     codes: dict[str, int] = {}
     table = np.full(len(infos) + 1, -1, np.int32)
-    for row in used.tolist():
+    for row in ints(used):
         text = of(infos[row])
         if text is not None:
             table[row] = codes.setdefault(str(text), len(codes))
-    return pd.Categorical.from_codes(table[info], pd.Index(list(codes), dtype="str"))
+    return _categorical(table[info], list(codes))
 
 
-def _lanes(cores: Sequence[Core], keep: Sequence[npt.NDArray[np.intp]]) -> tuple[pd.Index, npt.NDArray[np.int32]]:
+def _lanes(cores: Sequence[Core], keep: Sequence[npt.NDArray[np.intp]]) -> tuple[list[str], npt.NDArray[np.int32]]:
     names: dict[str, int] = {}
     parts: list[npt.NDArray[np.int32]] = []
     for core, rows in zip(cores, keep, strict=True):
         table = np.array([names.setdefault(lane, len(names)) for lane in core.record.lanes] or [0], np.int32)
         parts.append(table[core.record.ops.lane[rows]])
-    return pd.Index(list(names), dtype="str"), _cat(parts, np.int32)
+    return list(names), _cat(parts, np.int32)
 
 
-def _module_codes(built: Built, keep: Sequence[npt.NDArray[np.intp]]) -> pd.Categorical:
+def _module_codes(built: Built, keep: Sequence[npt.NDArray[np.intp]]) -> Any:
     """The op's own program; where the trace does not state it, the program of the run that it lies in."""
     names: dict[str, int] = {}
     own = np.full(len(built.infos) + 1, -1, np.int32)
@@ -318,7 +317,7 @@ def _module_codes(built: Built, keep: Sequence[npt.NDArray[np.intp]]) -> pd.Cate
             run = core.runs.of_op[rows]
             codes = np.where((codes < 0) & (run >= 0), labels[np.maximum(run, 0)], codes)
         parts.append(codes)
-    return pd.Categorical.from_codes(_cat(parts, np.int32), pd.Index(list(names), dtype="str"))
+    return _categorical(_cat(parts, np.int32), list(names))
 
 
 def _steps_of(built: Built, keep: Sequence[npt.NDArray[np.intp]]) -> tuple[I64, npt.NDArray[np.bool_]]:
@@ -343,6 +342,17 @@ def _pick(info: npt.NDArray[np.int32], rows: npt.NDArray[np.intp], at: npt.NDArr
     if not len(rows):
         return np.full(len(at), -1, np.int32)
     return np.where(inside, info[rows[np.clip(at, 0, len(rows) - 1)]], -1).astype(np.int32)
+
+
+def _categorical(codes: npt.NDArray[Any], categories: Sequence[str]) -> Any:
+    """A categorical text column; code -1 is null."""
+    make: Any = pd.Categorical.from_codes
+    return make(codes, pd.Index(list(categories), dtype="str"))
+
+
+def _texts(values: Sequence[str]) -> Any:
+    codes: dict[str, int] = {}
+    return _categorical(np.array([codes.setdefault(v, len(codes)) for v in values], np.int32), list(codes))
 
 
 def _masked(values: npt.NDArray[Any], null: npt.NDArray[np.bool_]) -> Any:

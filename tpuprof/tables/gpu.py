@@ -8,6 +8,7 @@ import numpy as np
 
 from tpuprof.formats.recording import Recording
 from tpuprof.formats.xspace import I32, I64, Line, Plane, StatKind
+from tpuprof.tables.arrays import ints
 from tpuprof.tables.clock import line_base_ps, session_start_ns
 from tpuprof.tables.opinfo import op_info
 from tpuprof.tables.programs import MASK64, Programs
@@ -103,7 +104,7 @@ def _stream_rows(
     ).astype(np.int64)
     unique, inverse = np.unique(keys, axis=0, return_inverse=True)
     rows = np.empty(len(unique), np.int32)
-    for index, (meta_row, op, program_id, module, scope, copy) in enumerate(unique.tolist()):
+    for index, (meta_row, op, program_id, module, scope, copy) in enumerate([ints(key) for key in unique]):
         kernel = plane.event_meta[meta_row].label
         # Text stats are written as references; a few writers inline them.
         hlo_op = plane.stat_names[op].rsplit("::", 1)[-1] if op >= 0 else _inline(plane, line, "hlo_op", inverse, index)
@@ -133,7 +134,7 @@ _COPY_LIST = tuple(dict.fromkeys(_COPY_NAMES.values()))
 def _copy_kind(launch_at: np.ndarray[tuple[int], np.dtype[np.int64]], names: list[str]) -> I32:
     """For copy kernels the row of ``_COPY_LIST`` that the launching host call tells, -1 elsewhere."""
     kinds = np.full(len(launch_at), -1, np.int32)
-    for event in np.flatnonzero(launch_at >= 0).tolist():
+    for event in ints(np.flatnonzero(launch_at >= 0)):
         match = _HOST_COPY.match(names[int(launch_at[event])])
         if match and match["kind"]:
             kinds[event] = _COPY_LIST.index(_COPY_NAMES[match["kind"]])
@@ -149,9 +150,9 @@ def _inline(
     event = int(np.flatnonzero(inverse.reshape(-1) == index)[0])
     span = slice(int(line.events.stat_ptr[event]), int(line.events.stat_ptr[event + 1]))
     for key, kind, bits in zip(
-        line.events.stat_key[span].tolist(),
-        line.events.stat_kind[span].tolist(),
-        line.events.stat_bits[span].tolist(),
+        ints(line.events.stat_key[span]),
+        ints(line.events.stat_kind[span]),
+        ints(line.events.stat_bits[span]),
         strict=True,
     ):
         if key == row and kind in (StatKind.STR, StatKind.BYTES):
@@ -177,13 +178,13 @@ def _launches(recording: Recording, start_ns: int | None, origin: int) -> tuple[
                 continue
             ids.append(values[rows])
             times.append(line.events.offset_ps[rows] + line_base_ps(line, start_ns, origin))
-            names.extend(plane.event_meta[m].label for m in line.events.meta[rows].tolist())
+            names.extend(plane.event_meta[m].label for m in ints(line.events.meta[rows]))
     if not ids:
         empty = np.zeros(0, np.int64)
         return empty, empty, []
     all_ids, all_times = np.concatenate(ids), np.concatenate(times)
     order = np.lexsort((all_times, all_ids))
-    return all_ids[order], all_times[order], [names[i] for i in order.tolist()]
+    return all_ids[order], all_times[order], [names[i] for i in ints(order)]
 
 
 def _kind(plane: Plane) -> str | None:

@@ -17,6 +17,7 @@ import numpy as np
 from tpuprof.formats.recording import Recording
 from tpuprof.formats.xspace import I64
 from tpuprof.quality import Quality
+from tpuprof.tables.arrays import ints
 from tpuprof.tables.clock import line_base_ps, session_start_ns
 from tpuprof.tables.host import host_lines
 from tpuprof.tables.rows import NO_TIME, CoreRecord, StepMarks
@@ -86,8 +87,8 @@ def host_work(recording: Recording, origin: int) -> HostWork:
     """What a host did, from its threads' events."""
     start_ns = session_start_ns(recording.space)
     causes: dict[int, np.ndarray[tuple[int], np.dtype[np.int8]]] = {}
-    starts: list[list[I64]] = [[] for _ in HOST_CAUSES]
-    ends: list[list[I64]] = [[] for _ in HOST_CAUSES]
+    starts: tuple[list[I64], ...] = tuple([] for _ in HOST_CAUSES)
+    ends: tuple[list[I64], ...] = tuple([] for _ in HOST_CAUSES)
     for plane, line in host_lines(recording):
         table = causes.get(id(plane))
         if table is None:
@@ -101,7 +102,7 @@ def host_work(recording: Recording, origin: int) -> HostWork:
             if plane.stat_row("device_ordinal") >= 0:
                 cause[owner] = -1
         base = line_base_ps(line, start_ns, origin)
-        for row in np.unique(cause[cause >= 0]).tolist():
+        for row in ints(np.unique(cause[cause >= 0])):
             mine = np.flatnonzero(cause == row)
             start = events.offset_ps[mine] + base
             starts[row].append(start)
@@ -139,10 +140,10 @@ def compare_clocks(core: CoreRecord, launch_delays: Sequence[int], marks: StepMa
         return Comparison(0, None)
     delays = list(launch_delays)
     if not delays and marks is not None and core.steps is not None:
-        host = dict(zip(marks.number.tolist(), marks.start.tolist(), strict=True))
+        host = dict(zip(ints(marks.number), ints(marks.start), strict=True))
         delays = [
             start - host[number]
-            for number, start in zip(core.steps.number.tolist(), core.steps.start.tolist(), strict=True)
+            for number, start in zip(ints(core.steps.number), ints(core.steps.start), strict=True)
             if number in host
         ]
     if not delays:
@@ -166,6 +167,6 @@ def launch_delays(core: CoreRecord) -> list[int]:
     """Device start minus host launch of all linked work of a core, in ps."""
     if core.op_launch is not None:
         linked = core.op_launch != NO_TIME
-        return (core.ops.start[linked] - core.op_launch[linked]).tolist()
+        return ints(core.ops.start[linked] - core.op_launch[linked])
     linked = core.modules.launch != NO_TIME
-    return (core.modules.host_start[linked] - core.modules.launch[linked]).tolist()
+    return ints(core.modules.host_start[linked] - core.modules.launch[linked])

@@ -1,3 +1,5 @@
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownParameterType=false, reportMissingParameterType=false
 """Nesting and overruns of the rows of one line.
 
 A container's children lie inside it on the same line. A leaf op of a line that runs one op at a time cannot enclose

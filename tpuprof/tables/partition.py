@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tpuprof.formats.xspace import I64
+from tpuprof.tables.arrays import ints
 from tpuprof.tables.rows import CoreRecord, OpInfo
 from tpuprof.tables.runs import Runs
 from tpuprof.tables.schemas import COMPUTE_KINDS, IDLE_CAUSES, PARTS
@@ -84,7 +85,7 @@ def partition(
     """
     start, end = core.ops.start, core.ops.start + duration
     by_level = [NO_SPANS] * len(PARTS)
-    for level in np.unique(levels[levels >= 0]).tolist():
+    for level in ints(np.unique(levels[levels >= 0])):
         rows = np.flatnonzero((levels == level) & (duration > 0))
         by_level[level] = Spans(start[rows], end[rows])
     collective = windows.is_collective

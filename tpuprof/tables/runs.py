@@ -14,6 +14,7 @@ import numpy as np
 
 from tpuprof.formats.xspace import I32, I64
 from tpuprof.quality import Quality
+from tpuprof.tables.arrays import ints
 from tpuprof.tables.nesting import Nesting
 from tpuprof.tables.rows import CLOCK_DEVICE, CLOCK_MAPPED, NO_TIME, CoreRecord, ModuleRows, OpInfo
 
@@ -45,7 +46,7 @@ def _program_ids(core: CoreRecord, infos: Sequence[OpInfo]) -> I64:
     """For each op a small number for its program, -1 where unknown."""
     numbers: dict[int, int] = {}
     of_info = np.full(len(infos), -1, np.int64)
-    for row in np.unique(core.ops.info).tolist():
+    for row in ints(np.unique(core.ops.info)):
         program_id = infos[row].program_id
         if program_id is not None:
             of_info[row] = numbers.setdefault(program_id, len(numbers))
@@ -86,7 +87,7 @@ def _rebuild(core: CoreRecord, nesting: Nesting, infos: Sequence[OpInfo], progra
     end = np.full(count, np.iinfo(np.int64).min)
     np.maximum.at(end, number, (ops.start + nesting.duration)[top])
     _include_waits(core, start, end)
-    heads = [infos[row] for row in info[starts].tolist()]
+    heads = [infos[row] for row in ints(info[starts])]
     modules = ModuleRows(
         name=tuple(_name(head) for head in heads),
         program_id=tuple(head.program_id for head in heads),
@@ -113,10 +114,10 @@ def _first_instructions(
     changes = np.flatnonzero(np.concatenate([[True], program[1:] != program[:-1]]))
     votes: dict[int, Counter[int]] = {}
     at = np.searchsorted(start, core.modules.start - _MAPPED_SLACK_PS, side="left")
-    for row, op in enumerate(at.tolist()):
+    for row, op in enumerate(ints(at)):
         if op < len(top) and core.modules.program_id[row] == infos[int(info[op])].program_id:
             votes.setdefault(int(program[op]), Counter())[int(info[op])] += 1
-    for op in changes.tolist():
+    for op in ints(changes):
         # A capture can begin in the middle of a run, so that its first op is only a weak vote.
         votes.setdefault(int(program[op]), Counter())[int(info[op])] += 1 if op else 0
     for number, counter in votes.items():
@@ -126,7 +127,7 @@ def _first_instructions(
 
 def _inherit(run_of_op: I32, parent: I64) -> None:
     """Children belong to the run of their container; parents precede their children."""
-    for row in np.flatnonzero((run_of_op < 0) & (parent >= 0)).tolist():
+    for row in ints(np.flatnonzero((run_of_op < 0) & (parent >= 0))):
         run_of_op[row] = run_of_op[parent[row]]
 
 
@@ -144,7 +145,7 @@ def _include_waits(core: CoreRecord, start: I64, end: I64) -> None:
     bound = np.where(row >= 0, bound, NO_TIME)
     bound[1:] = np.maximum(bound[1:], end[:-1])
     owner = np.searchsorted(start, waits.start, side="left")  # the run that starts at or after the wait
-    for wait, run in enumerate(owner.tolist()):
+    for wait, run in enumerate(ints(owner)):
         if run < len(start) and waits.start[wait] >= bound[run]:
             start[run] = min(int(start[run]), int(waits.start[wait]))
 

@@ -16,6 +16,7 @@ import numpy as np
 from tpuprof.errors import UsageError
 from tpuprof.formats.xspace import I64
 from tpuprof.quality import Quality
+from tpuprof.tables.arrays import ints
 from tpuprof.tables.matching import match_by_order
 from tpuprof.tables.rows import NO_TIME, CoreRecord, ModuleRows, StepMarks
 from tpuprof.tables.runs import Runs
@@ -153,12 +154,12 @@ def _from_annotations(
             )
         )
     used = np.unique(owner[owner >= 0])
-    missing = sorted(set(range(len(marks))) - set(used.tolist()))
+    missing = sorted(set(range(len(marks))) - set(ints(used)))
     quality.extend(_no_device_work(core, int(marks.number[k])) for k in missing)
     if not len(used):
         return None
-    first = np.array([start[owner == k].min() for k in used.tolist()], np.int64)
-    last = np.array([end[owner == k].max() for k in used.tolist()], np.int64)
+    first = np.array([start[owner == k].min() for k in ints(used)], np.int64)
+    last = np.array([end[owner == k].max() for k in ints(used)], np.int64)
     order = np.argsort(first, kind="stable")
     first, last, number = first[order], last[order], marks.number[used][order]
     stop = np.append(first[1:], last[-1])
@@ -185,6 +186,9 @@ def _device_work(core: CoreRecord, modules: ModuleRows, marks: StepMarks) -> tup
     if linked.any():
         owner = np.searchsorted(marks.start, launch, side="right") - 1
         return start, end, np.where(linked, owner, -1), False
+    recurring = _by_recurrence(core, start, len(marks)) if not len(modules) else None
+    if recurring is not None:
+        return start, end, recurring, False
     return start, end, np.searchsorted(marks.start, start, side="right") - 1, True
 
 
@@ -200,6 +204,16 @@ def _equal_shares(modules: ModuleRows, n_marks: int) -> I64 | None:
     owner = np.full(len(modules), -1, np.int64)
     owner[rows] = np.arange(len(rows)) // (len(rows) // n_marks)
     return owner
+
+
+def _by_recurrence(core: CoreRecord, start: I64, n_marks: int) -> I64 | None:
+    """Without links, work is cut where the first op recurs, if it does so equally often for every annotation."""
+    info = core.ops.info[core.ops.valid]
+    first = np.flatnonzero(info == info[0])
+    if len(first) < n_marks or len(first) % n_marks:
+        return None
+    heads = start[first[:: len(first) // n_marks]]
+    return np.searchsorted(heads, start, side="right") - 1
 
 
 def _main_program(runs: Sequence[Runs], step_program: str | None, quality: list[Quality]) -> str | None:
@@ -314,7 +328,7 @@ def _checked(core: CoreRecord, steps: CoreSteps, quality: list[Quality]) -> Core
     began = np.searchsorted(np.sort(core.ops.start[core.ops.valid & (core.ops.duration > 0)]), steps.start, side="left")
     running = began - np.searchsorted(ends, steps.start, side="right") > 0
     worked = (after > first) | running
-    quality.extend(_no_device_work(core, number) for number in steps.number[~worked].tolist())
+    quality.extend(_no_device_work(core, number) for number in ints(steps.number[~worked]))
     complete = steps.complete & worked
     if core.dropped_from is not None:
         complete = complete & (steps.end <= core.dropped_from)
@@ -334,8 +348,8 @@ def _no_device_work(core: CoreRecord, number: int) -> Quality:
 
 def _matched(cores: Sequence[CoreSteps]) -> tuple[list[CoreSteps], int]:
     """Marks the steps whose number occurs on every core that has steps."""
-    with_steps = [set(steps.number.tolist()) for steps in cores if len(steps)]
-    common = set.intersection(*with_steps) if with_steps else set[int]()
+    with_steps = [set(ints(steps.number)) for steps in cores if len(steps)]
+    common = with_steps[0].intersection(*with_steps) if with_steps else set[int]()
     rows = np.array(sorted(common), np.int64)
     return [replace(steps, matched=np.isin(steps.number, rows)) for steps in cores], len(common)
 

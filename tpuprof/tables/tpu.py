@@ -10,6 +10,7 @@ import numpy as np
 
 from tpuprof.formats.recording import Recording
 from tpuprof.formats.xspace import I32, I64, Events, Line, Plane, StatValue
+from tpuprof.tables.arrays import ints
 from tpuprof.tables.clock import Times, line_base_ps, line_times, sample_shift, session_start_ns
 from tpuprof.tables.host import host_lines
 from tpuprof.tables.opinfo import op_info_of_meta
@@ -107,7 +108,7 @@ def _module_names(plane: Plane) -> dict[int, str]:
     """Function names by program id, from the names of module rows."""
     names: dict[int, str] = {}
     line = plane.line(MODULES_LINE)
-    for row in np.unique(line.events.meta).tolist() if line is not None else []:
+    for row in ints(np.unique(line.events.meta)) if line is not None else []:
         name, program_id = split_module_name(plane.event_meta[row].label)
         if program_id is not None:
             names[program_id] = name
@@ -141,7 +142,7 @@ def _infos(context: _Context, events: Events) -> I32:
         unique, first, inverse = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
         metas = unique[:, 0]
     rows = np.empty(len(metas), np.int32)
-    for at, (meta_row, event_row) in enumerate(zip(metas.tolist(), first.tolist(), strict=True)):
+    for at, (meta_row, event_row) in enumerate(zip(ints(metas), ints(first), strict=True)):
         meta = plane.event_meta[meta_row]
         if _PSEUDO.match(meta.label):
             rows[at] = -1
@@ -181,7 +182,7 @@ def _async_rows(
         order = np.lexsort((-rows.duration, rows.start))
         names = context.plane.text_stat(line.events, "hlo_op")
         parts.append(rows.take(order))
-        done.append([names[i] for i in order.tolist()])
+        done.append([names[i] for i in ints(order)])
     if not parts:
         return Rows.empty(), ()
     if len(parts) == 1:
@@ -189,7 +190,7 @@ def _async_rows(
     start = np.concatenate([p.start for p in parts])
     duration = np.concatenate([p.duration for p in parts])
     flat = [name for names in done for name in names]
-    return Rows.concat(parts), tuple(flat[i] for i in np.lexsort((-duration, start)).tolist())
+    return Rows.concat(parts), tuple(flat[i] for i in ints(np.lexsort((-duration, start))))
 
 
 def _wait_rows(context: _Context, shift: Shift) -> tuple[Rows, np.ndarray[Any, np.dtype[np.bool_]]]:
@@ -213,12 +214,12 @@ def _module_rows(context: _Context, shift: Shift) -> ModuleRows:
         return ModuleRows.empty()
     events = line.events
     times = line_times(context.plane, events, context.base(line), shift, forward=True)
-    names = [split_module_name(context.plane.event_meta[row].label) for row in events.meta.tolist()]
+    names = [split_module_name(context.plane.event_meta[row].label) for row in ints(events.meta)]
     order = np.argsort(times.start, kind="stable")
     order = order[(times.duration[order] >= 0)]
     return ModuleRows(
-        name=tuple(names[i][0] for i in order.tolist()),
-        program_id=tuple(names[i][1] for i in order.tolist()),
+        name=tuple(names[i][0] for i in ints(order)),
+        program_id=tuple(names[i][1] for i in ints(order)),
         start=times.start[order],
         end=(times.start + times.duration)[order],
         run_id=_run_ids(context.plane, events)[order],
@@ -233,7 +234,7 @@ def _launched(context: _Context, events: Events) -> I64:
     kind, _ = events.int_stat(context.plane.stat_row("_ct"))
     link, present = events.int_stat(context.plane.stat_row("_c"))
     result = np.full(len(events), NO_TIME, np.int64)
-    for row in np.flatnonzero(present).tolist():
+    for row in ints(np.flatnonzero(present)):
         result[row] = context.enqueued.get((int(kind[row]), int(link[row])), NO_TIME)
     return result
 
@@ -249,7 +250,7 @@ def _enqueue_times(recording: Recording, start_ns: int | None, origin: int) -> d
         kind, _ = line.events.int_stat(plane.stat_row("_pt"))
         link, present = line.events.int_stat(plane.stat_row("_p"))
         base = line_base_ps(line, start_ns, origin)
-        for row in at[present[at]].tolist():
+        for row in ints(at[present[at]]):
             found[int(kind[row]), int(link[row])] = int(line.events.offset_ps[row]) + base
     return found
 
@@ -261,7 +262,7 @@ def _step_rows(context: _Context, shift: Shift) -> StepMarks | None:
     times = line_times(context.plane, line.events, context.base(line), shift, forward=True)
     numbers: list[int] = []
     rows: list[int] = []
-    for row, meta_row in enumerate(line.events.meta.tolist()):
+    for row, meta_row in enumerate(ints(line.events.meta)):
         label = context.plane.event_meta[meta_row].label.strip()
         if re.fullmatch(r"-?\d{1,18}", label) and times.duration[row] >= 0:
             numbers.append(int(label))

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tpuprof.formats.xspace import I32, I64
+from tpuprof.tables.arrays import ints
 from tpuprof.tables.rows import CoreRecord, OpInfo
 from tpuprof.tables.sweep import BOOL, Spans
 
@@ -59,7 +60,7 @@ def find_windows(core: CoreRecord, duration: I64, infos: Sequence[OpInfo]) -> Wi
     """
     ops = core.ops
     end = ops.start + duration
-    used_rows = np.unique(ops.info).tolist()
+    used_rows = ints(np.unique(ops.info))
     by_name = {(infos[r].module, infos[r].name): r for r in used_rows}
     parts: list[tuple[npt.NDArray[np.int64], ...]] = []
     paired: set[tuple[str | None, str]] = set()
@@ -73,10 +74,7 @@ def find_windows(core: CoreRecord, duration: I64, infos: Sequence[OpInfo]) -> Wi
         if start_row is None or start_row not in rows_of or done not in rows_of:
             continue
         starts, dones = rows_of[start_row], rows_of[done]
-        at = np.searchsorted(ops.start[starts], ops.start[dones], side="right") - 1
-        last_use = np.concatenate([at[1:] != at[:-1], [True]]) if len(at) else np.zeros(0, np.bool_)
-        good = (at >= 0) & last_use
-        a, b = starts[at[good]], dones[good]
+        a, b = _pair(ops.start, starts, dones)
         taken[a] = taken[b] = True
         collective = infos[start_row].cls.async_class == "collective" or infos[done].cls.async_class == "collective"
         parts.append(_part(start_row, done, "async", ops.start[a], end[b], collective and not _host(infos[done])))
@@ -91,7 +89,7 @@ def find_windows(core: CoreRecord, duration: I64, infos: Sequence[OpInfo]) -> Wi
         if cls.kind == "collective" and cls.phase == "sync":
             parts.append(_part(row, -1, "sync", ops.start[rows], end[rows], True))
         elif cls.async_class is not None and cls.phase in ("start", "done") and len(rows):
-            leftover[row] = rows.tolist()
+            leftover[row] = ints(rows)
     from_line = _from_async_line(core, infos, paired)
     parts.extend(from_line)
     shown = {int(part[0][0]) for part in from_line if len(part[0])}
@@ -104,6 +102,26 @@ def find_windows(core: CoreRecord, duration: I64, infos: Sequence[OpInfo]) -> Wi
         index = np.array(rows, np.intp)
         parts.append(_part(row if cls.phase == "start" else -1, row, form, ops.start[index], end[index], True))
     return _collect(parts)
+
+
+def _pair(
+    start: I64, starts: npt.NDArray[np.intp], dones: npt.NDArray[np.intp]
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Rows of start halves and of their done halves, both given in order of time.
+
+    Transfers of one instruction end in the order of their issue, also where the next one is issued before the last
+    one has ended. Only if rows are missing inside the capture (a done before its start in that order) does each done
+    take the last start before it.
+    """
+    if not len(starts) or not len(dones):
+        return starts[:0], dones[:0]
+    dones = dones[np.searchsorted(start[dones], start[starts[0]], side="left") :]
+    count = min(len(starts), len(dones))
+    if bool((start[starts[:count]] <= start[dones[:count]]).all()) and len(dones) <= len(starts):
+        return starts[:count], dones[:count]
+    at = np.searchsorted(start[starts], start[dones], side="right") - 1
+    last_use = np.concatenate([at[1:] != at[:-1], [True]]) if len(at) else np.zeros(0, np.bool_)
+    return starts[at[last_use]], dones[last_use]
 
 
 def _rows_by_info(info: I32, valid: BOOL) -> dict[int, npt.NDArray[np.intp]]:
