@@ -30,7 +30,7 @@ def test_thirty_megabytes_of_module_are_read_in_ten_seconds(compiled: Path):
         for computation in original.computations:
             copy = large.computations.add()
             copy.CopyFrom(computation)
-            copy.name += b".%d" % number
+            copy.name += b".copy%d" % number
             copy.id += number << 32
     data = large.SerializeToString()
     assert len(data) > 25_000_000
