@@ -382,6 +382,7 @@ def test_every_cut_of_an_event_text_gives_what_is_there():
         elif end < shape_end - 1 - len("{1,0:T(8,128)(2,1)S(1)}"):
             assert found.shape.dtype == "unknown"
             assert found.shape.byte_size is None
+            assert found.shape.elements is None
         if end >= shape_end + len("copy-done("):
             assert found.opcode == "copy-done"
         if end < len(COPY_DONE):

@@ -75,7 +75,7 @@ class Shape:
     """The shape of a value: an array, a tuple of shapes, a token or an opaque handle.
 
     Args:
-        dtype: the element type in lower case (``bf16``), or ``tuple``, ``token``, ``opaque``, ``buffer``.
+        dtype: the element type in lower case (``bf16``), ``tuple``, ``token``, ``opaque``, ``buffer`` or ``unknown``.
         dims: sizes, upper bounds for dynamic dimensions, -1 for an unbounded one.
         layout: null if the text states none, and for scalars with a plain layout.
         tuple_shapes: the parts of a tuple; the one array of a buffer.
@@ -115,6 +115,8 @@ class Shape:
     @property
     def elements(self) -> int | None:
         """The number of elements, summed over a tuple, by upper bounds; null if a dimension is unbounded."""
+        if self.dtype == "unknown":
+            return None
         if self.is_array:
             return None if UNBOUNDED in self.dims else prod(self.dims)
         if self.dtype in ("token", "opaque"):

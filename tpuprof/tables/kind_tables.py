@@ -136,8 +136,8 @@ _WORD_LISTS = {
     "convolution": "conv",
     "reduction": "reduce argmax argmin cumsum cumprod cummax",
     "elementwise": "abs add and broadcast clamp compare convert cosine divide elementwise erf exp exponential floor "
-    "iota log logistic maximum minimum mul multiply negate not or power remainder rng rsqrt select shift sign sine sqrt sub "
-    "subtract tanh threefry2x32 xor",
+    "iota log logistic maximum minimum mul multiply negate not or power remainder rng rsqrt select shift sign sine "
+    "sqrt sub subtract tanh threefry2x32 xor",
     "gather_scatter": "gather scatter",
     "data_movement": "concatenate copy pad reshape reverse slice squeeze transpose update",
 }
