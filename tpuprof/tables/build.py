@@ -233,6 +233,18 @@ def _hlo_quality(
                 {"program_ids": sorted(missing)},
             )
         )
+    unknown_pairs = sorted({info.name for info in infos if info.cls.detail == "async_unknown"})
+    if unknown_pairs:
+        result.append(
+            Quality(
+                "async_unknown",
+                "info",
+                f"Of {len(unknown_pairs)} asynchronous pair(s) nothing tells what they do; waits for them count as "
+                f"dma_wait: {', '.join(unknown_pairs[:6])}{' …' if len(unknown_pairs) > 6 else ''}.",
+                len(unknown_pairs),
+                {"ops": unknown_pairs[:100]},
+            )
+        )
     if total and unclassified["none"] > 0.05 * total:
         result.append(
             Quality(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -111,18 +112,17 @@ def _stream_rows(
         key = (plane.name, kernel, hlo_op, program_id, module, scope, copy)
         row = registry.row(key)
         if row is None:
-            name = hlo_op or (_COPY_LIST[copy] if copy >= 0 else kernel)
-            row = registry.add(
-                key,
-                op_info(
-                    name,
-                    programs,
-                    text=kernel,
-                    program_id=program_id & MASK64 if program_id != -1 else None,
-                    module_name=plane.stat_names[module] if module >= 0 else None,
-                    scope=plane.stat_names[scope] if scope >= 0 else None,
-                ),
+            kernel_name = _COPY_LIST[copy] if copy >= 0 else kernel
+            info = op_info(
+                hlo_op or kernel_name,
+                programs,
+                text=kernel_name,
+                program_id=program_id & MASK64 if program_id != -1 else None,
+                module_name=plane.stat_names[module] if module >= 0 else None,
+                scope=plane.stat_names[scope] if scope >= 0 else None,
             )
+            # A kernel is the work itself, also where the HLO calls its op the start of a pair.
+            row = registry.add(key, replace(info, cls=replace(info.cls, phase="sync", async_class=None)))
         rows[index] = row
     made = Rows.make(lane, rows[inverse.reshape(-1)].astype(np.int32), events.offset_ps + base, events.duration_ps)
     return made, launch
