@@ -185,3 +185,17 @@ def test_the_cpu_capture_tells_nothing_of_the_machine_it_was_made_on() -> None:
     assert b"tpuprof/capture/demo_program.py" in text
     assert b"/tpuprof/capture" not in text
     assert b"/home/" not in text
+
+
+def test_every_op_of_the_cpu_capture_has_its_program_and_the_scope_that_the_hlo_states() -> None:
+    trace = load("cpu_demo")
+    assert trace.ops["module"].notna().all()
+    assert (trace.ops["kind_source"] == "hlo").all()
+    (module,) = trace.programs.values()
+    bare = set(trace.ops.loc[trace.ops["scope"].isna(), "op"])
+    for name in set(trace.ops["op"]):
+        stated = [module.instruction(name)]
+        while stated[-1].opcode == "fusion":
+            stated.append(module.computation(stated[-1].called_by_role("calls")[0]).root)
+        assert (name in bare) == (not any(each.metadata.op_name for each in stated)), name
+    assert 0 < trace.ops.loc[trace.ops["scope"].isna(), "self_ps"].sum() < 0.1 * trace.ops["self_ps"].sum()

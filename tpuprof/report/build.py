@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tpuprof.report.plain import jsonable, records
-from tpuprof.tables.schemas import IDLE_CAUSES, PARTS
+from tpuprof.tables.schemas import IDLE_CAUSES, KIND_SOURCES, PARTS
 from tpuprof.units import PS_PER_S
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def build_report(trace: Trace) -> dict[str, Any]:
     Times are in ps: rows as integers, means as floats. What is unknown is null; where a whole section is unknown,
     its ``reason`` says why.
     """
-    mean = trace.breakdown()
+    mean, ops = trace.breakdown(), op_rows(trace)
     breakdown = _no_breakdown(trace) if mean is None else jsonable(mean)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -48,7 +49,8 @@ def build_report(trace: Trace) -> dict[str, Any]:
         "breakdown": breakdown,
         "roofline": {**dict.fromkeys(_ROOFLINE_KEYS), "reason": "This version has no cost model of ops."},
         "collectives": collective_rows(trace),
-        "ops": op_rows(trace),
+        "ops": ops,
+        "attribution": attribution(ops),
         "findings": [],
     }
 
@@ -74,6 +76,24 @@ def op_rows(trace: Trace) -> list[dict[str, Any]]:
     """Ops aggregated over cores, largest self time first; keys of costs are null in this version."""
     stats = trace.op_stats(by="op")
     return [{**row, **dict.fromkeys(_OP_COST_KEYS)} for row in records(stats[list(_OP_KEYS)])]
+
+
+def attribution(ops: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the rows rest on, as shares of the self time of all ops; null without any.
+
+    ``kind_sources`` says what decided the kinds (hlo, category, name, none), the others how much time belongs to no
+    name scope and to no source line.
+    """
+    total = sum(op["self_ps"] for op in ops)
+
+    def share(chosen: Callable[[dict[str, Any]], bool]) -> float | None:
+        return sum(op["self_ps"] for op in ops if chosen(op)) / total if total else None
+
+    return {
+        "kind_sources": {source: share(lambda op, s=source: op["kind_source"] == s) for source in KIND_SOURCES},
+        "without_scope_fraction": share(lambda op: op["scope"] is None),
+        "without_source_fraction": share(lambda op: op["source"] is None),
+    }
 
 
 def collective_rows(trace: Trace) -> list[dict[str, Any]]:

@@ -143,7 +143,7 @@ def side_notes(report: dict[str, Any]) -> list[str]:
         notes.append(f"Outside steps, mean over cores: {format_ps(report['outside_steps_ps'])}.")
     if report["critical_device"] and len(rows_of(breakdown.get("per_device"))) > 1:
         notes.append(f"Critical core (largest mean step): {clean(report['critical_device'])}.")
-    return notes
+    return notes + _attribution_notes(table_of(report.get("attribution")))
 
 
 def _idle_notes(report: dict[str, Any]) -> list[str]:
@@ -157,6 +157,22 @@ def _idle_notes(report: dict[str, Any]) -> list[str]:
     if breakdown.get("idle_causes_reason"):
         which = "The other causes of idle time" if known else "The causes of idle time"
         notes.append(f"{which} are not known: {_sentence(breakdown['idle_causes_reason'])}")
+    return notes
+
+
+def _attribution_notes(attribution: dict[str, Any]) -> list[str]:
+    """What the division rests on; nothing is said of shares next to nothing."""
+    words = {"category": "from categories", "name": "by name", "none": "by nothing"}
+    sources = table_of(attribution.get("kind_sources"))
+    weak = [
+        f"{format_percent(sources[key], 1)} {text}"
+        for key, text in words.items()
+        if (sources.get(key) or 0.0) >= _WORTH_TELLING
+    ]
+    notes = [f"Kinds of op time not decided by HLO: {', '.join(weak)}."] if weak else []
+    bare = attribution.get("without_scope_fraction") or 0.0
+    if bare >= _WORTH_TELLING:
+        notes.append(f"{format_percent(bare, 1)} of op time belongs to no name scope.")
     return notes
 
 

@@ -6,22 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-KINDS = (
-    "matmul",
-    "attention",
-    "custom_kernel",
-    "convolution",
-    "reduction",
-    "elementwise",
-    "gather_scatter",
-    "data_movement",
-    "other_compute",
-    "collective",
-    "host_transfer",
-    "dma_wait",
-    "container",
-)
-"""The kinds, compute in order of precedence first. A container is no leaf."""
+from tpuprof.tables.schemas import OP_KINDS
+
+KINDS = OP_KINDS
 
 Source = Literal["hlo", "category", "name", "none"]
 Phase = Literal["sync", "start", "update", "done"]

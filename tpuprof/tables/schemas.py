@@ -38,6 +38,8 @@ DEVICE_IDLE_CAUSES = ("dma_in_flight", "intra_program")
 """The causes that need no comparison of the host's clock with the device's."""
 
 OP_KINDS = (*COMPUTE_KINDS, "collective", "host_transfer", "dma_wait", "container")
+"""What an op can be, compute in order of precedence first. A container is no leaf."""
+
 KIND_SOURCES = ("hlo", "category", "name", "none")
 CLOCKS = ("device", "mapped", "host")
 
