@@ -1,0 +1,67 @@
+"""HLO from outside, joined to a run that has none."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import tpuprof
+from tests.inputs import changes, clean
+from tpuprof.cli import group
+from tpuprof.errors import TpuprofError
+
+TEXT = (Path(__file__).parent / "inputs" / "f00.hlo.txt").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    changes.f30(tmp_path / "log")
+    return tmp_path / "log"
+
+
+@pytest.mark.parametrize("form", ["text", "gzip", "folder"])
+def test_a_dump_fills_what_the_trace_lacks(run: Path, tmp_path: Path, form: str) -> None:
+    dump = tmp_path / "dump"
+    dump.mkdir()
+    path = dump / "module_0001.jit_train_step.after_optimizations.txt"
+    if form == "gzip":
+        path = path.with_suffix(".txt.gz")
+        path.write_bytes(gzip.compress(TEXT.encode()))
+    else:
+        path.write_text(TEXT)
+    trace = tpuprof.load(run, hlo=dump if form == "folder" else path)
+    assert [entry.id for entry in trace.quality] == []
+    assert set(trace.ops["kind_source"]) == {"hlo"}
+    scopes = trace.op_stats().set_index("name")["scope"]
+    assert scopes["fusion.2"] == "jit(train_step)/jit(main)/mlp/dot_general"
+
+
+def test_a_dump_of_another_program_changes_nothing(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.txt").write_text(TEXT.replace("jit_train_step", "jit_other"))
+    trace = tpuprof.load(run, hlo=tmp_path / "other.txt")
+    assert [entry.id for entry in trace.quality] == ["hlo_missing"]
+
+
+def test_the_programs_of_the_trace_win(tmp_path: Path) -> None:
+    run = clean.f00(tmp_path / "log")
+    (tmp_path / "old.txt").write_text(TEXT.replace("mlp/dot_general", "old/dot_general"))
+    scopes = tpuprof.load(run, hlo=tmp_path / "old.txt").op_stats().set_index("name")["scope"]
+    assert scopes["fusion.2"] == "jit(train_step)/jit(main)/mlp/dot_general"
+
+
+def test_a_dump_that_is_none_is_named(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.txt").write_text("HloModule nothing\nENTRY {")
+    with pytest.raises(TpuprofError, match=r"bad\.txt"):
+        tpuprof.load(run, hlo=tmp_path / "bad.txt")
+    with pytest.raises(TpuprofError, match="nowhere"):
+        tpuprof.load(run, hlo=tmp_path / "nowhere")
+
+
+def test_the_command_line_takes_it_too(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "step.txt").write_text(TEXT)
+    result = CliRunner().invoke(group, ["ops", str(run), "--hlo", str(tmp_path / "step.txt"), "--format", "csv"])
+    assert result.exit_code == 0, result.output
+    assert "jit(train_step)/jit(main)/mlp/dot_general" in result.stdout
