@@ -22,8 +22,11 @@ from tpuprof.tables.clock import line_base_ps, session_start_ns
 from tpuprof.tables.host import host_lines
 from tpuprof.tables.rows import NO_TIME, CoreRecord, StepMarks
 from tpuprof.tables.sweep import Spans, union
+from tpuprof.units import format_ps
 
 NAME_TABLE_VERSION = 1
+MAX_SPREAD_PS = 10_000_000
+"""Clocks whose mapping is less certain than 10 us are not compared: most gaps are shorter than that error."""
 # In order of precedence: at each instant the first cause that holds decides.
 HOST_CAUSES = ("compile", "garbage_collection", "checkpoint", "host_sync", "input", "dispatch", "host_python")
 _NAMES: dict[str, tuple[str, ...]] = {
@@ -138,9 +141,16 @@ def compare_clocks(core: CoreRecord, launch_delays: Sequence[int], marks: StepMa
     """
     if core.device.platform == "cpu":
         return Comparison(0, None)
+    spread = core.shift.spread_ps()
+    if spread > MAX_SPREAD_PS:
+        return Comparison(
+            0,
+            f"the recorded mapping between the clocks of {core.device.id} and its host is uncertain by "
+            f"{format_ps(spread)}",
+        )
     delays = list(launch_delays)
     if not delays and marks is not None and core.steps is not None:
-        host = dict(zip(ints(marks.number), ints(marks.start), strict=True))
+        host = dict(zip(ints(marks.number), ints(core.shift.to_device(marks.start)), strict=True))
         delays = [
             start - host[number]
             for number, start in zip(ints(core.steps.number), ints(core.steps.start), strict=True)

@@ -222,6 +222,12 @@ class Shift:
         value = np.array([np.median(part) for part in np.array_split(self.shift, blocks)])
         return host - np.interp(host, at, value).astype(np.int64)
 
+    def spread_ps(self) -> int:
+        """How far nine tenths of the samples lie from the running median: how well the two clocks can be compared."""
+        if not len(self.shift):
+            return 0
+        return int(np.percentile(np.abs(self.to_device(self.host_start) - (self.host_start - self.shift)), 90))
+
     def __bool__(self) -> bool:
         return len(self.shift) > 0
 

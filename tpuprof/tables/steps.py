@@ -189,7 +189,7 @@ def _device_work(core: CoreRecord, modules: ModuleRows, marks: StepMarks) -> tup
     recurring = _by_recurrence(core, start, len(marks)) if not len(modules) else None
     if recurring is not None:
         return start, end, recurring, False
-    return start, end, np.searchsorted(marks.start, start, side="right") - 1, True
+    return start, end, np.searchsorted(core.shift.to_device(marks.start), start, side="right") - 1, True
 
 
 def _equal_shares(modules: ModuleRows, n_marks: int) -> I64 | None:
