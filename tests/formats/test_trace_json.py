@@ -425,7 +425,7 @@ def test_other_phases_are_counted_but_no_damage() -> None:
         b'{"traceEvents":7}',
         b"\x1f\x8b",
         b"\x1f\x8bgarbage that is no gzip stream",
-        gzip.compress(b"not json"),
+        gzip.compress(b"not json", mtime=0),
         b'{"traceEvents":[{"ph":"X","pid":1',
         b"<html>" * 50,
     ],

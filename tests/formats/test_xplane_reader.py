@@ -478,7 +478,7 @@ def test_an_empty_file_names_the_limit_of_protobuf() -> None:
 @pytest.mark.parametrize(
     ("data", "kind"),
     [
-        (gzip.compress(b"x" * 100), "gzip-compressed data"),
+        (gzip.compress(b"x" * 100, mtime=0), "gzip-compressed data"),
         (b"\x89PNG\r\n\x1a\n" + bytes(50), "a PNG image"),
         (b'{"displayTimeUnit": "ns", "traceEvents": []}', "JSON"),
         (b"[\n {}]", "JSON"),
