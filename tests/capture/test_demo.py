@@ -5,10 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jax
 import pytest
 from click.testing import CliRunner
 
+from tests.capture.recorded import events_of
 from tests.capture.support import child_environment
 from tpuprof.capture import read_sidecars
 from tpuprof.cli import demo
@@ -40,14 +40,7 @@ def session(tmp_path_factory) -> Path:
 def events(session):
     (path,) = session.glob("*.xplane.pb")
     assert path.stat().st_size < 10e6
-    data = jax.profiler.ProfileData.from_serialized_xspace(path.read_bytes())
-    return [
-        (event.name, event.duration_ns, dict(event.stats))
-        for plane in data.planes
-        for line in plane.lines
-        for event in line.events
-        if event.name == "train" or not event.name.startswith(("end: ", "Threadpool"))
-    ]
+    return [event for event in events_of(path) if not event.name.startswith(("end: ", "Threadpool"))]
 
 
 @pytest.mark.slow

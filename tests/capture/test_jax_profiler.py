@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import pytest
 from jax._src.lib import _profiler
 
+from tests.capture.recorded import events_of
 from tpuprof.capture import CaptureState, capture, read_sidecars, step
 from tpuprof.capture import profiler as profiler_module
 from tpuprof.errors import CaptureActiveError, CaptureError, ProfilerBusyError
@@ -25,12 +26,11 @@ def work():
 
 def events(session):
     (path,) = session.glob("*.xplane.pb")
-    data = jax.profiler.ProfileData.from_serialized_xspace(path.read_bytes())
-    return [event for plane in data.planes for line in plane.lines for event in line.events]
+    return events_of(path)
 
 
 def step_numbers(session):
-    return [dict(event.stats)["step_num"] for event in events(session) if event.name == "train"]
+    return [event.stats["step_num"] for event in events(session) if event.name == "train"]
 
 
 def test_a_capture_holds_the_steps_and_ops_of_its_body_only(tmp_path):
@@ -44,7 +44,7 @@ def test_a_capture_holds_the_steps_and_ops_of_its_body_only(tmp_path):
         work()
     assert made.error is None
     assert step_numbers(made.path) == [2, 3]
-    assert any("hlo_op" in dict(event.stats) for event in events(made.path))
+    assert any("hlo_op" in event.stats for event in events(made.path))
     assert os.listdir(made.path.parent) == [made.path.name]
     assert not list(made.path.glob("*.trace.json.gz"))
     content = read_sidecars(made.path).popitem()[1]

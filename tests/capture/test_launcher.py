@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jax
 import pytest
 
+from tests.capture.recorded import events_of
 from tests.capture.support import LAUNCH, child_environment
 from tpuprof.capture import read_sidecars
 
@@ -45,9 +45,8 @@ def only_run(tmp_path: Path) -> tuple[dict, list[int]]:
     """The sidecar of the one run, and the numbers of its steps."""
     (session,) = sessions(tmp_path)
     (sidecar,) = read_sidecars(session).values()
-    data = jax.profiler.ProfileData.from_serialized_xspace((session / sidecar["file"]).read_bytes())
-    events = [event for plane in data.planes for line in plane.lines for event in line.events]
-    return sidecar, [dict(event.stats)["step_num"] for event in events if event.name == "train"]
+    events = events_of(session / sidecar["file"])
+    return sidecar, [event.stats["step_num"] for event in events if event.name == "train"]
 
 
 def message(done: subprocess.CompletedProcess[bytes]) -> str:
