@@ -1,4 +1,4 @@
-"""What a capture recorded, as plain Python: by the slow reader of the tests, which shares no code with ours or jax's."""
+"""What a capture recorded, as plain Python, read with a schema of the tests and nothing of jax."""
 
 from __future__ import annotations
 
