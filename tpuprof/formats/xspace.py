@@ -92,14 +92,6 @@ class Events:
         present[owner[good]] = True
         return values, present
 
-    def ref_stat(self, key: int) -> I32:
-        """A text stat that was written as references: rows of ``Plane.stat_names``, -1 where absent."""
-        values = np.full(len(self), -1, np.int32)
-        owner, kind, bits = self.find(key)
-        good = kind == StatKind.REF
-        values[owner[good]] = bits[good]
-        return values
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventMeta:
@@ -169,6 +161,23 @@ class Plane:
             found = self.value(kind, value)
             result[row] = found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
         return result
+
+    def text_codes(self, events: Events, stat: str) -> I32:
+        """A text stat of every event as a code for ``text``, whether it is written inline or as a reference.
+
+        Codes are -1 where the stat is absent. A text that is written in both ways has two codes.
+        """
+        codes = np.full(len(events), -1, np.int32)
+        owner, kind, bits = events.find(self.stat_row(stat))
+        inline = (kind == StatKind.STR) | (kind == StatKind.BYTES)
+        textual = inline | (kind == StatKind.REF)
+        codes[owner[textual]] = np.where(inline, bits + len(self.stat_names), bits)[textual]
+        return codes
+
+    def text(self, code: int) -> str:
+        """The text of a code from ``text_codes``."""
+        own = code - len(self.stat_names)
+        return self.stat_names[code] if own < 0 else self.blobs[own].decode("utf-8", "replace")
 
     def value(self, kind: int, bits: int) -> StatValue:
         """One stat's value as a Python object; references become the text they point to."""

@@ -23,7 +23,7 @@ class _Ops:
     """Op events of all threads of a plane."""
 
     lane: I32
-    op: I32  # row of plane.stat_names
+    op: I32  # a code of plane.text
     module: I32
     program: I64
     run_id: I64
@@ -77,15 +77,14 @@ def cpu_cores(recording: Recording, programs: Programs, registry: Registry, orig
 
 
 def _collect(plane: Plane, start_ns: int | None, origin: int) -> _Ops | None:
-    op_key, ordinal_key = plane.stat_row("hlo_op"), plane.stat_row("device_ordinal")
-    module_key, program_key, run_key = (plane.stat_row(n) for n in ("hlo_module", "program_id", "run_id"))
+    ordinal_key, program_key, run_key = (plane.stat_row(n) for n in ("device_ordinal", "program_id", "run_id"))
     twin = np.array([meta.name.startswith(_END_TWIN) for meta in plane.event_meta], np.bool_)
     parts: list[tuple[I64 | I32, ...]] = []
     for lane, line in enumerate(plane.lines):
         events = line.events
         if not len(events) or not bool((events.stat_key == ordinal_key).any()):
             continue
-        op = events.ref_stat(op_key)
+        op = plane.text_codes(events, "hlo_op")
         ordinal, has_ordinal = events.int_stat(ordinal_key)
         keep = np.flatnonzero((op >= 0) & has_ordinal & ~twin[events.meta])
         if not len(keep):
@@ -94,7 +93,7 @@ def _collect(plane: Plane, start_ns: int | None, origin: int) -> _Ops | None:
             (
                 np.full(len(keep), lane, np.int32),
                 op[keep],
-                events.ref_stat(module_key)[keep],
+                plane.text_codes(events, "hlo_module")[keep],
                 events.int_stat(program_key, missing=-1)[0][keep],
                 events.int_stat(run_key, missing=-1)[0][keep],
                 ordinal[keep],
@@ -122,7 +121,7 @@ def _collect(plane: Plane, start_ns: int | None, origin: int) -> _Ops | None:
 def _infos(plane: Plane, ops: _Ops, programs: Programs, registry: Registry) -> I32:
     """The registry row of every op event; an op is (program, instruction)."""
     known, program = np.unique(ops.program, return_inverse=True)
-    width = len(plane.stat_names) + 1
+    width = len(plane.stat_names) + len(plane.blobs) + 1
     key = (program.reshape(-1).astype(np.int64) * width + ops.op) * width + (ops.module + 1)
     unique, inverse = np.unique(key, return_inverse=True)
     rows = np.empty(len(unique), np.int32)
@@ -131,8 +130,8 @@ def _infos(plane: Plane, ops: _Ops, programs: Programs, registry: Registry) -> I
         program_at, op = divmod(rest, width)
         raw = int(known[program_at])
         program_id = raw & MASK64 if raw != -1 else None
-        name = plane.stat_names[op]
-        module_name = plane.stat_names[module - 1] if module > 0 else None
+        name = plane.text(op)
+        module_name = plane.text(module - 1) if module > 0 else None
         registry_key = ("cpu", name, program_id, module_name)
         row = registry.row(registry_key)
         if row is None:
@@ -143,12 +142,12 @@ def _infos(plane: Plane, ops: _Ops, programs: Programs, registry: Registry) -> I
 
 def _launches(plane: Plane, start_ns: int | None, origin: int) -> tuple[I64, I64]:
     """Host calls that launched a program: (run ids ascending, earliest start of each)."""
-    run_key, op_key = plane.stat_row("run_id"), plane.stat_row("hlo_op")
+    run_key = plane.stat_row("run_id")
     ids: list[I64] = []
     times: list[I64] = []
     for line in plane.lines:
         run_id, present = line.events.int_stat(run_key)
-        rows = np.flatnonzero(present & (line.events.ref_stat(op_key) < 0))
+        rows = np.flatnonzero(present & (plane.text_codes(line.events, "hlo_op") < 0))
         if len(rows):
             ids.append(run_id[rows])
             times.append(line.events.offset_ps[rows] + line_base_ps(line, start_ns, origin))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tpuprof.formats.recording import Recording
-from tpuprof.formats.xspace import I32, I64, Line, Plane, StatKind
+from tpuprof.formats.xspace import I32, I64, Line, Plane
 from tpuprof.tables.arrays import ints
 from tpuprof.tables.clock import line_base_ps, session_start_ns
 from tpuprof.tables.opinfo import op_info
@@ -88,10 +88,10 @@ def _stream_rows(
 ) -> tuple[Rows, I64]:
     """One stream's rows and the host time at which each was launched (NO_TIME where no link exists)."""
     events = line.events
-    op_ref = events.ref_stat(plane.stat_row("hlo_op"))
+    op_code = plane.text_codes(events, "hlo_op")
     program, _ = events.int_stat(plane.stat_row("program_id"), missing=-1)
-    module_ref = events.ref_stat(plane.stat_row("hlo_module"))
-    scope_ref = events.ref_stat(plane.stat_row("name"))
+    module_code = plane.text_codes(events, "hlo_module")
+    scope_code = plane.text_codes(events, "name")
     correlation, linked = events.int_stat(plane.stat_row("correlation_id"), missing=-1)
     launch_ids, launch_times, launch_names = launches
     at = np.minimum(np.searchsorted(launch_ids, correlation), max(len(launch_ids) - 1, 0))
@@ -101,15 +101,16 @@ def _stream_rows(
     copies = {row for row, meta in enumerate(plane.event_meta) if _COPY_KERNEL.match(meta.label)}
     copy_at = np.where(found & np.isin(events.meta, list(copies)), at, -1) if copies else np.full(len(events), -1)
     keys = np.stack(
-        [events.meta, op_ref, program, module_ref, scope_ref, _copy_kind(copy_at, launch_names)], axis=1
+        [events.meta, op_code, program, module_code, scope_code, _copy_kind(copy_at, launch_names)], axis=1
     ).astype(np.int64)
     unique, inverse = np.unique(keys, axis=0, return_inverse=True)
     rows = np.empty(len(unique), np.int32)
     for index, (meta_row, op, program_id, module, scope, copy) in enumerate([ints(key) for key in unique]):
         kernel = plane.event_meta[meta_row].label
-        # Text stats are written as references; a few writers inline them.
-        hlo_op = plane.stat_names[op].rsplit("::", 1)[-1] if op >= 0 else _inline(plane, line, "hlo_op", inverse, index)
-        key = (plane.name, kernel, hlo_op, program_id, module, scope, copy)
+        hlo_op = plane.text(op).rsplit("::", 1)[-1] if op >= 0 else None
+        module_name = plane.text(module) if module >= 0 else None
+        scope_path = plane.text(scope) if scope >= 0 else None
+        key = ("gpu", kernel, hlo_op, program_id, module_name, scope_path, copy)
         row = registry.row(key)
         if row is None:
             kernel_name = _COPY_LIST[copy] if copy >= 0 else kernel
@@ -118,8 +119,8 @@ def _stream_rows(
                 programs,
                 text=kernel_name,
                 program_id=program_id & MASK64 if program_id != -1 else None,
-                module_name=plane.stat_names[module] if module >= 0 else None,
-                scope=plane.stat_names[scope] if scope >= 0 else None,
+                module_name=module_name,
+                scope=scope_path,
             )
             # A kernel is the work itself, also where the HLO calls its op the start of a pair.
             row = registry.add(key, replace(info, cls=replace(info.cls, phase="sync", async_class=None)))
@@ -139,27 +140,6 @@ def _copy_kind(launch_at: np.ndarray[tuple[int], np.dtype[np.int64]], names: lis
         if match and match["kind"]:
             kinds[event] = _COPY_LIST.index(_COPY_NAMES[match["kind"]])
     return kinds
-
-
-def _inline(
-    plane: Plane, line: Line, stat: str, inverse: np.ndarray[tuple[int], np.dtype[np.intp]], index: int
-) -> str | None:
-    row = plane.stat_row(stat)
-    if row < 0:
-        return None
-    event = int(np.flatnonzero(inverse.reshape(-1) == index)[0])
-    span = slice(int(line.events.stat_ptr[event]), int(line.events.stat_ptr[event + 1]))
-    for key, kind, bits in zip(
-        ints(line.events.stat_key[span]),
-        ints(line.events.stat_kind[span]),
-        ints(line.events.stat_bits[span]),
-        strict=True,
-    ):
-        if key == row and kind in (StatKind.STR, StatKind.BYTES):
-            value = plane.value(kind, bits)
-            text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-            return text.rsplit("::", 1)[-1] or None
-    return None
 
 
 def _launches(recording: Recording, start_ns: int | None, origin: int) -> tuple[I64, I64, list[str]]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from tpuprof.formats.recording import Recording
 from tpuprof.formats.xspace import I64, Line, Plane
+from tpuprof.tables.arrays import ints
 from tpuprof.tables.clock import line_base_ps, session_start_ns
 from tpuprof.tables.rows import StepMarks
 
@@ -22,7 +23,8 @@ def host_lines(recording: Recording) -> list[tuple[Plane, Line]]:
 def step_annotations(recording: Recording, origin: int) -> StepMarks | None:
     """StepTraceAnnotations of one host: events with a stat ``step_num``; null if there are none.
 
-    Several threads may annotate the same step; then the earliest start counts.
+    Several threads may annotate the same step, and a trainer's annotation may hold the user's own: of annotations with
+    one number that overlap in time only the first counts.
     """
     start_ns = session_start_ns(recording.space)
     numbers: list[I64] = []
@@ -39,9 +41,13 @@ def step_annotations(recording: Recording, origin: int) -> StepMarks | None:
     if not numbers:
         return None
     number, start, end = np.concatenate(numbers), np.concatenate(starts), np.concatenate(ends)
-    order = np.lexsort((start, number))
-    first = np.concatenate([[True], np.diff(number[order]) != 0]) if len(order) else np.zeros(0, np.bool_)
-    if len(numbers) > 1:
-        order = order[first]
-    order = order[np.argsort(start[order], kind="stable")]
+    order = np.argsort(start, kind="stable")
+    until: dict[int, int] = {}
+    kept: list[int] = []
+    columns = (ints(column[order]) for column in (number, start, end))
+    for row, step, begin, stop in zip(ints(order), *columns, strict=True):
+        if begin >= until.get(step, begin):
+            kept.append(row)
+        until[step] = max(stop, until.get(step, stop))
+    order = np.array(kept, np.intp)
     return StepMarks(number[order], start[order], end[order])
