@@ -200,6 +200,36 @@ class Trace:
 
         return host_events_frame(self.recordings, self.origin_ns)
 
+    @cached_property
+    def _memory(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        from tpuprof.tables.memory import memory_frames
+
+        return memory_frames(self.built)
+
+    @property
+    def memory(self) -> pd.DataFrame:
+        """What is live in memory at the peak of every program that ran."""
+        return self._memory[0]
+
+    @property
+    def memory_summary(self) -> pd.DataFrame:
+        """Memory by program that ran and memory space."""
+        return self._memory[1]
+
+    @cached_property
+    def memory_events(self) -> pd.DataFrame:
+        """Allocations and releases of device memory that the hosts recorded."""
+        from tpuprof.tables.allocators import memory_events_frame
+
+        return self._in_steps(memory_events_frame(self.recordings, self.origin_ns))
+
+    @cached_property
+    def allocators(self) -> pd.DataFrame:
+        """How full each allocator of device memory was during the capture."""
+        from tpuprof.tables.allocators import allocators_frame
+
+        return allocators_frame(self.memory_events)
+
     def select(self, *, devices: Iterable[str] | None = None, steps: Iterable[int] | None = None) -> Trace:
         """The same run with fewer devices or steps in its tables.
 
