@@ -139,13 +139,14 @@ class _Follower:
             self._ranges[id_] = (min(first, now), max(last, now))
 
     def _with_own(self, instruction: Instruction, shape: Shape, index: tuple[int, ...], passed: View) -> View:
-        """The view with the buffers that the instruction itself defines."""
+        """The view with the buffers that the instruction itself defines, cut to the parts that the shape has."""
         own = self._defined.get((instruction.computation, instruction.name), {})
         id_ = own.get(index)
         ids = passed.ids if id_ is None else (id_,)
         if not shape.is_tuple:
             return View(ids)
-        if len(own) == (id_ is not None) and len(passed.parts) == len(shape.tuple_shapes):
+        flat = len(passed.parts) == len(shape.tuple_shapes) and not any(part.parts for part in passed.parts)
+        if flat and len(own) == (id_ is not None):
             return View(ids, passed.parts)  # nothing further down is its own
         parts = [
             self._with_own(instruction, part, (*index, at), passed.part(at))
