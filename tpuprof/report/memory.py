@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 GROUPINGS = ("program", "buffer", "scope", "source")
 _ALLOCATORS_SHOWN = 16
+_PROGRAMS_SHOWN = 4  # of which text for people lists what is live
 _GROUP_COLUMNS = ("module", "memory_space", "name", "buffers", "bytes", "peak_fraction")
 _PROFILE_COLUMNS = ("kind", "device", "count", "bytes", "function", "source")
 
@@ -43,6 +44,11 @@ _LIVE_FIELDS = (
     Field("shape", "shape", rank=4, role="name"),
     Field("scope", "scope", rank=1, role="tail"),
     Field("source", "source", rank=5, role="tail"),
+)
+_GROUP_FIELDS = (
+    Field("buffers", "buffers", show_count, right=True, rank=1),
+    Field("bytes", "bytes", format_bytes, right=True),
+    Field("peak_fraction", "of the peak", format_percent, right=True),
 )
 _ALLOCATOR_FIELDS = (
     Field("allocator", "allocator", role="name"),
@@ -178,21 +184,17 @@ def _listings(document: dict[str, Any], by: str, shown: int) -> tuple[Listing, .
         fields = (*_PROGRAM_FIELDS, _REASON) if any(row["reason"] for row in programs) else _PROGRAM_FIELDS
         title = "Programs: needs = arguments + output - aliased + temp + constants; peak = live at one instruction"
         found.append(Listing(title, "program", fields, programs[:shown], document["total"]))
-    if live:
-        first = (live[0]["module"], live[0]["memory_space"])
-        rows = [row for row in live if (row["module"], row["memory_space"]) == first]
-        title = f"Live at the peak of {first[0]} in {first[1]}"
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in live:
+        groups.setdefault((row["module"], row["memory_space"]), []).append(row)
+    for (module, space), rows in list(groups.items())[: 1 if by == "program" else _PROGRAMS_SHOWN]:
+        title = f"Live at the peak of {module} in {space}, "
         if by in ("scope", "source"):
-            several = (
-                Field("name", by, role="tail"),
-                Field("buffers", "buffers", show_count, right=True, rank=1),
-                Field("bytes", "bytes", format_bytes, right=True),
-                Field("peak_fraction", "of the peak", format_percent, right=True),
-            )
-            found.append(Listing(f"{title}, by {by}", by, several, rows[:shown], len(rows)))
+            fields = (Field("name", by, role="tail"), *_GROUP_FIELDS)
+            found.append(Listing(title + f"by {by}", by, fields, rows[:shown], len(rows)))
         else:
-            found.append(Listing(f"{title}, largest first", "buffer", _LIVE_FIELDS, rows[:shown], len(rows)))
-    elif by != "program":
+            found.append(Listing(title + "largest first", "buffer", _LIVE_FIELDS, rows[:shown], len(rows)))
+    if by != "program" and not groups:
         found.append(Listing("Live at the peak", "buffer", _LIVE_FIELDS, [], 0))
     allocators = document["allocators"]
     if by == "program" and allocators:

@@ -19,7 +19,7 @@ from tpuprof.tables.build import Built
 from tpuprof.tables.opinfo import hlo_place
 from tpuprof.tables.schemas import MEMORY, MEMORY_SUMMARY
 
-MAX_LIVE_ROWS = 1000
+MAX_LIVE_ROWS = 5000
 """Rows of table `memory` per program and memory space; `memory_summary.live_buffers` says how many there are."""
 
 _COPIES = frozenset({"copy", "copy-start", "copy-done", "bitcast"})  # compilers make them without metadata
