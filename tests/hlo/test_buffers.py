@@ -81,10 +81,10 @@ def test_memory_spaces_have_the_names_of_their_platform(number: int, platform: s
 
 
 def test_donated_arguments_need_no_memory_of_their_own() -> None:
-    for newer in (True, False):  # newer writers say it in a field of its own
+    for live_out, stated in ((True, True), (True, False), (False, True)):  # newer writers have a field of its own
         message = assignment()
-        message.buffer_allocations[0].maybe_live_out = True
-        message.buffer_allocations[0].is_parameter_aliased_with_output = newer
+        message.buffer_allocations[0].maybe_live_out = live_out
+        message.buffer_allocations[0].is_parameter_aliased_with_output = stated
         buffers = parse_buffers(module_with(message))
         assert buffers is not None
         assert buffers.totals() == Totals(2 * PADDED, 2 * PADDED, PADDED, 3 * PADDED)

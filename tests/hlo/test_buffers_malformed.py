@@ -32,6 +32,7 @@ def read(module: HloModule) -> bool:
         assert 0 <= space.peak <= space.totals.total
         assert sum(each.size for each in space.live) == space.peak
         for each in space.live:
+            assert each.unpadded_size is None or 0 <= each.unpadded_size <= each.size
             str(each.buffer and each.buffer.shape)
     return True
 
@@ -74,6 +75,14 @@ def test_buffers_of_unknown_instructions_keep_their_sizes() -> None:
     assert buffers is not None
     unknown = next(buffer for buffer in buffers.buffers if buffer.id == 3)
     assert (unknown.instruction, unknown.shape, unknown.unpadded_size) == (None, None, None)
+    assert read(module)
+
+
+def test_a_buffer_smaller_than_its_value_has_no_padding() -> None:
+    module = alter(lambda m: setattr(m.buffer_allocations[3].assigned[0], "size", 16))
+    buffers = parse_buffers(module)
+    assert buffers is not None
+    assert next(buffer for buffer in buffers.buffers if buffer.id == 3).unpadded_size == 16
     assert read(module)
 
 

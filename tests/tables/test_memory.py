@@ -10,8 +10,9 @@ import pytest
 
 import tpuprof
 from tests.hlo.buffer_helper import PADDED, TEXT, assignment
+from tpuprof.hlo import parse_text
 from tpuprof.tables import memory as memory_tables
-from tpuprof.tables.memory import peak
+from tpuprof.tables.memory import peak, place_of
 from tpuprof.testing import Program, TraceBuilder
 from tpuprof.trace import Trace
 
@@ -184,3 +185,53 @@ def test_a_json_trace_has_no_memory(real_traces: Path) -> None:
     trace = tpuprof.load(real_traces / "v7x-2-prefill")
     assert set(trace.memory_summary["reason"]) == {"hlo_missing"}
     assert trace.memory.empty
+
+
+LOOP = """HloModule loop, is_scheduled=true
+
+%body (p: (s32[], f32[8])) -> (s32[], f32[8]) {
+  %p = (s32[], f32[8]{0}) parameter(0)
+  %i = s32[] get-tuple-element(%p), index=0
+  %v = f32[8]{0} get-tuple-element(%p), index=1
+  %c = f32[8]{0} copy(%v)
+  %next = f32[8]{0} tanh(%c), metadata={op_name="jit(f)/while/body/tanh" source_file="m.py" source_line=4}
+  ROOT %t = (s32[], f32[8]{0}) tuple(%i, %next)
+}
+
+%condition (q: (s32[], f32[8])) -> pred[] {
+  %q = (s32[], f32[8]{0}) parameter(0)
+  %j = s32[] get-tuple-element(%q), index=0
+  ROOT %less = pred[] compare(%j, %j), direction=LT
+}
+
+ENTRY %main (a: (s32[], f32[8])) -> f32[8] {
+  %a = (s32[], f32[8]{0}) parameter(0), metadata={op_name="arguments"}
+  %w = (s32[], f32[8]{0}) while(%a), condition=%condition, body=%body, metadata={op_name="jit(f)/while"}
+  ROOT %g = f32[8]{0} get-tuple-element(%w), index=1
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("op", "index", "place"),
+    [
+        ("next", (), ("jit(f)/while/body/tanh", "m.py:4")),
+        ("w", (1,), ("jit(f)/while/body/tanh", "m.py:4")),  # what the body makes, not the loop
+        ("p", (1,), ("jit(f)/while/body/tanh", "m.py:4")),
+        ("q", (1,), ("jit(f)/while/body/tanh", "m.py:4")),
+        ("g", (), ("jit(f)/while/body/tanh", "m.py:4")),
+        ("c", (), ("jit(f)/while/body/tanh", "m.py:4")),
+        ("w", (0,), ("jit(f)/while", None)),  # the body only hands it on
+        ("w", (), ("jit(f)/while", None)),
+        ("w", (7,), ("jit(f)/while", None)),
+        ("a", (), ("arguments", None)),
+        ("less", (), (None, None)),
+    ],
+)
+def test_a_value_has_the_place_where_it_was_made(op: str, index: tuple[int, ...], place: tuple[Any, Any]) -> None:
+    module = parse_text(LOOP)
+    assert place_of(module.instruction(op), module, index) == place
+
+
+def test_an_unknown_instruction_has_no_place() -> None:
+    assert place_of(None, parse_text(LOOP)) == (None, None)

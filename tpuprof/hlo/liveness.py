@@ -16,13 +16,15 @@ from tpuprof.hlo.instruction import Instruction
 from tpuprof.hlo.live_ranges import live_ranges, schedule
 from tpuprof.hlo.module import HloModule
 
+_CARRIERS = frozenset({"parameter", "while", "conditional", "call"})
+
 
 @dataclass(frozen=True, slots=True)
 class LiveBuffer:
     """A stretch of memory in use at the peak.
 
     Args:
-        buffer: the value in it: of several that share the memory the one defined last; null for an argument or
+        buffer: the value in it: of several that share the memory the one computed last; null for an argument or
             constant without a defining instruction.
         size: bytes, padding included.
         unpadded_size: bytes that its elements need; null if unknown.
@@ -217,7 +219,8 @@ def _live_at(
         unpadded = first.unpadded_size if first is not None and first.size == allocation.size else None
         return [LiveBuffer(allocation, first, allocation.size, unpadded)]
     alive = [(buffer, first) for buffer, first, last in held if first <= position <= last]
-    alive.sort(key=lambda each: (-each[1], each[0].id))  # the value defined last names the memory
+    # The value defined last names the memory, but rather one that was computed than one that a loop hands round.
+    alive.sort(key=lambda each: (_is_carrier(each[0].instruction), -each[1], each[0].id))
     cover = _Cover(edge for buffer, _ in alive for edge in (buffer.offset, buffer.offset + buffer.size))
     found: list[LiveBuffer] = []
     for buffer, _ in alive:
@@ -227,6 +230,10 @@ def _live_at(
         if size:
             found.append(LiveBuffer(allocation, buffer, size, buffer.unpadded_size if size == buffer.size else None))
     return found
+
+
+def _is_carrier(instruction: Instruction | None) -> bool:
+    return instruction is None or instruction.opcode in _CARRIERS
 
 
 def _definition(allocation: Allocation, assignment: BufferAssignment) -> Buffer | None:

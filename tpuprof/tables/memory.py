@@ -23,7 +23,7 @@ MAX_LIVE_ROWS = 5000
 """Rows of table `memory` per program and memory space; `memory_summary.live_buffers` says how many there are."""
 
 _COPIES = frozenset({"copy", "copy-start", "copy-done", "bitcast"})  # compilers make them without metadata
-_MAX_COPIES = 8
+_MAX_HOPS = 12
 _TOTALS = ("arguments", "output", "aliased", "temp", "constants", "total")
 
 
@@ -146,7 +146,7 @@ def _totals_only(
 
 
 def _summary_row(label: str, space: SpaceUse, module: HloModule, platform: str) -> dict[str, Any]:
-    scope, source = _place(space.peak_instruction, module)
+    scope, source = place_of(space.peak_instruction, module)
     padding = sum(each.size - each.unpadded_size for each in space.live if each.unpadded_size is not None)
     return {
         "module": label,
@@ -170,7 +170,7 @@ def _live_rows(label: str, space: SpaceUse, module: HloModule, platform: str) ->
 def _live_row(live: LiveBuffer, module: HloModule) -> dict[str, Any]:
     buffer = live.buffer
     instruction = buffer.instruction if buffer is not None else None
-    scope, source = _place(instruction, module)
+    scope, source = place_of(instruction, module, buffer.shape_index if buffer is not None else ())
     shape = buffer.shape if buffer is not None else None
     return {
         "kind": live.allocation.kind,
@@ -187,17 +187,60 @@ def _live_row(live: LiveBuffer, module: HloModule) -> dict[str, Any]:
     }
 
 
-def _place(instruction: Instruction | None, module: HloModule) -> tuple[str | None, str | None]:
-    """Scope and source of an instruction; a copy without its own has those of what it copies."""
+def place_of(
+    instruction: Instruction | None, module: HloModule, index: tuple[int, ...] = ()
+) -> tuple[str | None, str | None]:
+    """Scope and source of a value; null where the HLO does not say.
+
+    What a loop or branch hands round has those of the value that its body makes, and a copy without its own, as
+    compilers insert them, those of what it copies.
+
+    Args:
+        instruction: the instruction that defines the value.
+        index: which part of its shape.
+    """
     try:
-        for _ in range(_MAX_COPIES):
-            scope, source = hlo_place(instruction, module)
-            if scope or source or instruction is None or instruction.opcode not in _COPIES or not instruction.operands:
-                return scope, source
-            instruction = module.operands(instruction)[0]
+        scope, source = hlo_place(instruction, module)
+        for _ in range(_MAX_HOPS):
+            if instruction is None:
+                break
+            instruction, index, certain = _maker(instruction, index, module)
+            if instruction is None:
+                break
+            found = hlo_place(instruction, module)
+            if found != (None, None) and (certain or (scope, source) == (None, None)):
+                scope, source = found
     except HloError:  # one unreadable attribute does not take the figures away
-        pass
-    return None, None
+        return None, None
+    return scope, source
+
+
+def _maker(
+    instruction: Instruction, index: tuple[int, ...], module: HloModule
+) -> tuple[Instruction | None, tuple[int, ...], bool]:
+    """Where a value was made, one hop back; the last part says whether that place is the better one to name.
+
+    Null if the instruction made it itself.
+    """
+    opcode = instruction.opcode
+    if opcode == "parameter":
+        callers = module.callers.get(instruction.computation, ())
+        loop = next((caller for caller in callers if caller.opcode == "while"), None)
+        return (None, (), False) if loop is None else _maker(loop, index, module)
+    if opcode in ("while", "conditional", "call") and instruction.called:
+        role = "body" if opcode == "while" else instruction.called[0][0]
+        names = instruction.called_by_role(role)
+        root = module.computation(names[0]).root if names else None
+        if root is not None and root.opcode == "tuple" and index and 0 <= index[0] < len(root.operands):
+            return module.operands(root)[index[0]], index[1:], True
+        return (root, index, True) if opcode == "call" else (None, (), False)
+    if not instruction.operands:
+        return None, (), False
+    if opcode == "get-tuple-element":
+        return module.operands(instruction)[0], (instruction.tuple_index or 0, *index), False
+    if opcode in _COPIES:
+        return module.operands(instruction)[0], (), False
+    return None, (), False
 
 
 def _total_columns(totals: Totals) -> dict[str, int]:
