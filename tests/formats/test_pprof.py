@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 
 from tpuprof.errors import InputTooLargeError, NotATraceError, TraceNotFoundError
@@ -168,6 +169,12 @@ def test_profiles_are_told_from_traces(tmp_path: Path) -> None:
     for name, data in {**cases, **others}.items():
         (tmp_path / name).write_bytes(data)
         assert looks_like_profile(str(tmp_path / name)) == (name in cases), name
+    memory = fsspec.filesystem("memory")
+    for name in ("/pprof/memory.pb.gz", "/pprof/memory"):
+        memory.pipe_file(name, gzip.compress(profile().SerializeToString()))
+    assert looks_like_profile("memory://pprof/memory.pb.gz")
+    assert not looks_like_profile("memory://pprof/memory")  # not looked into
+    assert read_memory_profile("memory://pprof/memory.pb.gz").total_bytes == 130
     assert not looks_like_profile(str(tmp_path))
     assert not looks_like_profile(str(tmp_path / "none.prof"))
 

@@ -20,7 +20,7 @@ from tpuprof.protos import ProtoSpec, build_messages
 
 MAX_PROFILE_BYTES = 512 << 20
 MAX_FRAMES = 500
-_SUFFIXES = (".prof", ".pprof")
+_SUFFIXES = (".prof", ".pprof", ".pb.gz")
 _OTHER_GZIP = (".json.gz", ".txt.gz", ".hlo.gz")
 _SPEC: ProtoSpec = {
     "Profile": {
@@ -100,14 +100,19 @@ class MemoryProfile:
 
 
 def looks_like_profile(path: str) -> bool:
-    """Whether the path names a file that is to be read as a memory profile: by its suffix, or gzip that is no JSON."""
+    """Whether the path names a file that is to be read as a memory profile: by its suffix, or gzip that is no JSON.
+
+    Only local files are looked into; remote ones would be transferred for it.
+    """
     entry = find(path)
     if entry is None or entry.is_dir:
         return False
     name = path.lower()
     if name.endswith(_SUFFIXES):
         return True
-    return not name.endswith(_OTHER_GZIP) and bytes(open_bytes(path)[:2]) == GZIP_MAGIC
+    if name.endswith(_OTHER_GZIP) or "://" in path:
+        return False
+    return bytes(open_bytes(path)[:2]) == GZIP_MAGIC
 
 
 def read_memory_profile(path: str, max_bytes: int = MAX_PROFILE_BYTES) -> MemoryProfile:
