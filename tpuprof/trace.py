@@ -122,9 +122,10 @@ class Trace:
 
     @cached_property
     def window_ps(self) -> tuple[int, int] | None:
-        """From the first to the last device op; null without device work."""
+        """From the first to the last device op; null without device work, or if hosts have no clock in common."""
         cores = self.built.cores
-        if not cores:
+        hosts = {core.record.device.host for core in cores}
+        if not cores or (len(hosts) > 1 and not self.built.host_clocks.comparable):
             return None
         return (
             min(int(core.record.ops.start.min()) for core in cores),
@@ -189,16 +190,23 @@ class Trace:
     @cached_property
     def collectives(self) -> pd.DataFrame:
         """Collectives by occurrence and core."""
-        from tpuprof.tables.frames import collectives_frame
+        from tpuprof.tables.collectives import collectives_frame
 
         return self._in_steps(collectives_frame(self.built))
+
+    @cached_property
+    def arrivals(self) -> pd.DataFrame:
+        """When cores came to collectives, and which one kept the others waiting."""
+        from tpuprof.tables.arrivals import arrivals
+
+        return self._in_steps(arrivals(self.built))
 
     @cached_property
     def host_events(self) -> pd.DataFrame:
         """Events of the hosts' threads that take time."""
         from tpuprof.tables.frames import host_events_frame
 
-        return host_events_frame(self.recordings, self.origin_ns)
+        return host_events_frame(self.recordings, self.origin_ns, self.built.host_clocks.offset_ps)
 
     @cached_property
     def _memory(self) -> tuple[pd.DataFrame, pd.DataFrame]:
