@@ -118,12 +118,14 @@ def _pair(
     """Rows of start halves and of their done halves, both given in order of time."""
     if len(starts) == len(dones) and bool((start[starts] <= start[dones]).all()):
         return starts, dones
-    # Something is missing: what is amiss in one execution must not move the pairs of the others.
+    # Something is missing: what is amiss in one execution must not move the pairs of the others. Executions that were
+    # rebuilt from ops can themselves be wrong where the capture began inside one, and then tear pairs apart.
+    whole = _pair_in_run(start, starts, dones)
     numbers = ints(np.unique(np.concatenate([run[starts], run[dones]])))
     pairs = [_pair_in_run(start, starts[run[starts] == number], dones[run[dones] == number]) for number in numbers]
-    if not pairs:
-        return starts[:0], dones[:0]
-    return np.concatenate([a for a, _ in pairs]), np.concatenate([b for _, b in pairs])
+    if sum(len(a) for a, _ in pairs) < len(whole[0]):
+        return whole
+    return (np.concatenate([a for a, _ in pairs]), np.concatenate([b for _, b in pairs])) if pairs else whole
 
 
 def _pair_in_run(
