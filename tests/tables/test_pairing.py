@@ -38,14 +38,14 @@ HloModule jit_fused, is_scheduled=true, num_partitions=1
 %between (p1: f32[64], m: f32[64,64]) -> f32[64] {
   %p1 = f32[64]{0} parameter(0)
   %m = f32[64,64]{1,0} parameter(1)
-  %g1 = f32[64]{0} all-gather(f32[64]{0} %p1), replica_groups={}, dimensions={0}
+  %g1 = f32[64]{0} all-gather(f32[64]{0} %p1), channel_id=1, replica_groups={}, dimensions={0}
   ROOT %dot = f32[64]{0} dot(f32[64]{0} %g1, f32[64,64]{1,0} %m), lhs_contracting_dims={0}, rhs_contracting_dims={0}
 }
 
 %middle.2 (q1: f32[64], n: f32[64,64]) -> f32[64] {
   %q1 = f32[64]{0} parameter(0)
   %n = f32[64,64]{1,0} parameter(1)
-  %g2 = f32[64]{0} all-gather(f32[64]{0} %q1), replica_groups={}, dimensions={0}
+  %g2 = f32[64]{0} all-gather(f32[64]{0} %q1), channel_id=2, replica_groups={}, dimensions={0}
   ROOT %dot.2 = f32[64]{0} dot(f32[64]{0} %g2, f32[64,64]{1,0} %n), lhs_contracting_dims={0}, rhs_contracting_dims={0}
 }
 
@@ -151,8 +151,8 @@ def windows_of(trace: Any) -> list[tuple[str, str, int, int]]:
     ]
 
 
-def test_fused_halves_are_joined_through_what_carries_the_collective() -> None:
-    trace, ops = core(FUSED)
+def write_fused(program: Program) -> Any:
+    trace, ops = core(program)
     for name, start, duration in (
         ("async-collective-start.1", 0, 1),
         ("async-collective-start.2", 1, 1),
@@ -161,14 +161,31 @@ def test_fused_halves_are_joined_through_what_carries_the_collective() -> None:
         ("async-collective-done.8", 610, 40),
         ("async-collective-done.7", 650, 30),
     ):
-        ops.op(name, start, duration, FUSED, "custom fusion")
-    loaded = load(trace)
-    assert windows_of(loaded) == [
-        ("async-collective-start.1", "async", 0, 680),
-        ("async-collective-start.2", "async", 1, 649),
-    ]
+        ops.op(name, start, duration, program, "custom fusion")
+    return load(trace)
+
+
+FUSED_WINDOWS = [("async-collective-start.1", "async", 0, 680), ("async-collective-start.2", "async", 1, 649)]
+
+
+def test_fused_halves_are_joined_through_what_carries_the_collective() -> None:
+    loaded = write_fused(FUSED)
+    assert windows_of(loaded) == FUSED_WINDOWS
     assert set(loaded.collectives["kind"]) == {"all_gather"}
     assert list(loaded.collectives["hidden_ps"] // US) == [600, 600]
+    assert loaded.quality == ()
+
+
+def test_fused_halves_of_other_channels_are_not_joined() -> None:
+    # One done half is as near to the start half of the other collective as to its own.
+    program = FUSED.with_text("(f32[64]{0} %a, f32[64]{0} %fusion.1)", "(f32[64]{0} %fusion.2, f32[64]{0} %fusion.1)")
+    for p, channel in (("p0", 1), ("q0", 2), ("p2", 1), ("q2", 2)):
+        gather = f"  %{p}.g = f32[64]{{0}} all-gather(f32[64]{{0}} %{p}), channel_id={channel}, replica_groups={{}}, "
+        gather += "dimensions={0}\n"
+        line = f"  %{p} = f32[64]{{0}} parameter(0)\n"
+        program = program.with_text(line, line + gather)
+    loaded = write_fused(program)
+    assert windows_of(loaded) == FUSED_WINDOWS
     assert loaded.quality == ()
 
 
@@ -251,6 +268,80 @@ def test_a_half_that_is_missing_in_one_run_moves_no_pair_of_the_others() -> None
     assert loaded.quality[0].count == 1
 
 
+UPDATED = Program(
+    "jit_updated",
+    14,
+    """\
+HloModule jit_updated, is_scheduled=true, num_partitions=1
+
+%wrapped (p: f32[64]) -> f32[64] {
+  %p = f32[64]{0} parameter(0)
+  ROOT %g = f32[64]{0} all-gather(f32[64]{0} %p), replica_groups={}, dimensions={0}
+}, execution_thread="sparsecore"
+
+ENTRY %main (a: f32[64]) -> f32[64] {
+  %a = f32[64]{0} parameter(0)
+  %g.call-start = ((f32[64]{0}), f32[64]{0}, s32[]) async-start(f32[64]{0} %a), async_execution_thread="sparsecore", calls=%wrapped
+  %g.call-update = ((f32[64]{0}), f32[64]{0}, s32[]) async-update(((f32[64]{0}), f32[64]{0}, s32[]) %g.call-start)
+  ROOT %g.call-done = f32[64]{0} async-done(((f32[64]{0}), f32[64]{0}, s32[]) %g.call-update)
+}
+""",  # noqa: E501
+)
+
+
+# As newer runtimes write it: the start half has no operands, the update brings them.
+CALLED = Program(
+    "jit_called",
+    15,
+    """\
+HloModule jit_called, is_scheduled=true, num_partitions=4
+
+%sum (x: f32[], y: f32[]) -> f32[] {
+  %x = f32[] parameter(0)
+  %y = f32[] parameter(1)
+  ROOT %add = f32[] add(f32[] %x, f32[] %y)
+}
+
+%called_computation (p: f32[64]) -> f32[64] {
+  %p = f32[64]{0} parameter(0)
+  ROOT %all-reduce.3 = f32[64]{0} all-reduce(f32[64]{0} %p), channel_id=1, replica_groups={{0,2},{1,3}}, \
+use_global_device_ids=true, to_apply=%sum
+}
+
+ENTRY %main (a: f32[64]) -> f32[64] {
+  %a = f32[64]{0} parameter(0)
+  %all-reduce.3.call-start = ((), f32[64]{0}, s32[]) call-start(), to_apply=%called_computation
+  %all-reduce.3.call-update = ((f32[64]{0}), f32[64]{0}, s32[]) call-update(((), f32[64]{0}, s32[]) \
+%all-reduce.3.call-start, f32[64]{0} %a)
+  ROOT %all-reduce.3.call-done = f32[64]{0} call-done(((f32[64]{0}), f32[64]{0}, s32[]) %all-reduce.3.call-update)
+}
+""",
+)
+
+
+def test_a_call_in_three_parts_is_the_collective_in_it() -> None:
+    trace, ops = core(CALLED)
+    for name, start, duration in (("start", 0, 1), ("update", 50, 2), ("done", 100, 30)):
+        ops.op(f"all-reduce.3.call-{name}", start, duration, CALLED, f"async-{name}")
+    loaded = load(trace)
+    assert windows_of(loaded) == [("all-reduce.3.call-start", "async", 50, 80)]
+    (row,) = loaded.collectives.to_dict("records")
+    assert (row["kind"], row["participants"], row["bytes"], row["shard_bytes"]) == ("all_reduce", 2, 256, 128)
+
+
+def test_with_an_update_the_window_begins_there() -> None:
+    trace, ops = core(UPDATED)
+    for at in (0, 400):
+        for name, start, duration in (("g.call-start", 0, 1), ("g.call-update", 50, 2), ("g.call-done", 100, 30)):
+            ops.op(name, at + start, duration, UPDATED, name.replace("g.call", "async"))
+    loaded = load(trace)
+    assert windows_of(loaded) == [("g.call-start", "async", 50, 80), ("g.call-start", "async", 450, 80)]
+    assert set(loaded.collectives["kind"]) == {"all_gather"}
+    # What issues it is collective time as well, of which nothing is hidden.
+    assert list(loaded.partition["collective_exposed_ps"] // US) == [2 * 81]
+    assert loaded.quality == ()
+
+
 def covered(spans: list[tuple[int, int]], start: int, end: int) -> int:
     """How much of [start, end) the spans cover, piece by piece."""
     bounds = sorted({start, end, *(t for span in spans for t in span if start < t < end)})
@@ -292,8 +383,10 @@ def test_exposed_and_hidden_time_of_a_step_lies_inside_the_windows(truth: Truth)
 @given(st.integers(0, 2**32), st.integers(1, 6), st.booleans())
 def test_pairs_in_order_of_issue_whatever_overlaps(seed: int, count: int, cut: bool) -> None:
     rng = np.random.default_rng(seed)
-    times = sorted(rng.choice(np.arange(2, 480, 2), size=2 * count, replace=False).tolist())
-    starts, dones, open_now = [], [], 0
+    times: list[int] = sorted(rng.choice(np.arange(2, 480, 2), size=2 * count, replace=False).tolist())
+    starts: list[int] = []
+    dones: list[int] = []
+    open_now = 0
     for at in times:  # every done has a start before it
         if open_now and (rng.random() < 0.5 or len(starts) == count):
             dones.append(at)

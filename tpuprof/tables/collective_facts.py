@@ -65,7 +65,7 @@ def _collective_of(instruction: Instruction, module: HloModule | None, phase: Ph
     """The instruction that does the communication of an op: itself, one in what it calls, or its start half's."""
     if module is None or not instruction.computation:
         return instruction if _base(instruction) in _KINDS else None
-    start = module.async_start(instruction)
+    start = _start_of(instruction, module)
     if _base(start) in _KINDS:
         return start
     inside = _inside(start, module)
@@ -75,6 +75,17 @@ def _collective_of(instruction: Instruction, module: HloModule | None, phase: Ph
     near = _downstream(start, module) if phase == "start" else _upstream(start, module)
     found = (_inside(each, module) for each in near if each.opcode == "fusion")
     return next((each for each in found if each is not None), None)
+
+
+def _start_of(instruction: Instruction, module: HloModule) -> Instruction:
+    """The start half of a done half or update, through what only hands its value on; any other is itself."""
+    current = instruction
+    for _ in range(MAX_VISITED):
+        half = current.opcode.endswith(("-done", "-update")) or current.opcode in ("bitcast", "get-tuple-element")
+        if not half or not current.operands:
+            break
+        current = module.operands(current)[0]
+    return current if current.opcode.endswith(("-start", "send", "recv")) else instruction
 
 
 def _inside(instruction: Instruction, module: HloModule) -> Instruction | None:

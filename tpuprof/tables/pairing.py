@@ -7,8 +7,10 @@ carry a collective along, and around a loop: a start half of one iteration can e
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from tpuprof.hlo import HloModule, Instruction
+from tpuprof.tables.opclass import OpClass
 from tpuprof.tables.rows import OpInfo
 
 MAX_VISITED = 128  # instructions between the halves of a pair: longer ways do not occur
@@ -17,30 +19,46 @@ _PASSED_ON = ("bitcast", "copy", "get-tuple-element", "opt-barrier", "parameter"
 _Value = tuple[Instruction, tuple[int, ...]]  # an instruction, and which part of its (nested) tuple is meant
 
 
-def pair_groups(used: Sequence[int], infos: Sequence[OpInfo]) -> list[tuple[list[int], list[int]]]:
-    """Registry rows of start halves and of the done halves that end them, as (starts, dones).
+@dataclass(frozen=True, slots=True)
+class PairGroup:
+    """Registry rows of halves that belong together: almost always one start and one done half."""
 
-    Almost always one of each. Around a loop several belong together: one start half before it and one inside it that
-    the same done half ends; their transfers end in the order of their issue all the same.
+    starts: tuple[int, ...]
+    updates: tuple[int, ...]
+    dones: tuple[int, ...]
+
+
+def pair_groups(used: Sequence[int], infos: Sequence[OpInfo]) -> list[PairGroup]:
+    """Start halves with the done halves that end them, and the updates in between.
+
+    Around a loop several belong together: one start half before it and one inside it that the same done half ends;
+    their transfers end in the order of their issue all the same.
 
     Args:
         used: the registry rows in question.
         infos: the registry.
     """
     by_name = {(infos[row].module, infos[row].name): row for row in used}
-    starts_of = {row: _starts(infos[row], by_name, infos) for row in used if infos[row].cls.phase == "done"}
+    starts_of = {row: _starts(infos[row], by_name, infos) for row in used if infos[row].cls.phase in ("update", "done")}
     groups: list[tuple[set[int], set[int]]] = []
-    for done, starts in starts_of.items():
-        if not starts:
+    for row, starts in starts_of.items():
+        if not starts or infos[row].cls.phase != "done":
             continue
-        joined, others = (set(starts), {done}), list[tuple[set[int], set[int]]]()
+        joined, others = (set(starts), {row}), list[tuple[set[int], set[int]]]()
         for group in groups:
             if group[0] & joined[0]:
                 joined = (joined[0] | group[0], joined[1] | group[1])
             else:
                 others.append(group)
         groups = [*others, joined]
-    return [(sorted(starts), sorted(dones)) for starts, dones in groups]
+    return [
+        PairGroup(
+            tuple(sorted(starts)),
+            tuple(row for row, of in starts_of.items() if of & starts and infos[row].cls.phase == "update"),
+            tuple(sorted(dones)),
+        )
+        for starts, dones in groups
+    ]
 
 
 def _starts(done: OpInfo, by_name: dict[tuple[str | None, str], int], infos: Sequence[OpInfo]) -> set[int]:
@@ -82,10 +100,11 @@ def _start_instructions(
     """Names of start halves that a done half's operands lead back to.
 
     A done half that is an opcode of its own has its start in its first operand. A fused one may take other values
-    too, which lead nowhere or to other collectives: only its nearest start halves count.
+    too, which lead nowhere or to other collectives: its start is the nearest one of its channel.
     """
     pending: list[tuple[_Value, int]] = [((each, ()), 1) for each in _first(done, module)]
     seen: set[tuple[str, tuple[int, ...]]] = set()
+    channels = _channels(done, module)
     nearest: int | None = None
     while pending and len(seen) < MAX_VISITED:
         (instruction, path), distance = pending.pop(0)
@@ -94,20 +113,35 @@ def _start_instructions(
             continue
         seen.add(key)
         row = by_name.get((label, instruction.name))
-        phase = infos[row].cls.phase if row is not None else "sync"
+        cls = infos[row].cls if row is not None else None
+        phase = cls.phase if cls is not None else "sync"
         if phase == "start":
-            nearest = distance if done.opcode == "fusion" else None
-            yield instruction.name
-            continue
-        # Values that are handed on unchanged are the same place; the next half or fusion is one further away.
-        further = distance if instruction.opcode in _PASSED_ON else distance + 1
-        carries = row is not None and infos[row].cls.detail == "async_collective_fusion"
-        if instruction.opcode in _PASSED_ON:
-            pending.extend(((each, rest), further) for each, rest in _handed_on(instruction, path, module))
-        elif phase == "update" or carries or instruction.opcode.endswith("-update"):
-            pending.extend(((each, ()), further) for each in _first(instruction, module))
-        elif done.opcode == "fusion" and instruction.opcode == "fusion":
-            pending.extend(((each, ()), further) for each in module.operands(instruction))
+            other = _channels(instruction, module)
+            if not channels or not other or channels & other:
+                nearest = distance if done.opcode == "fusion" else None
+                yield instruction.name
+        elif instruction.opcode in _PASSED_ON:
+            # Values that are handed on unchanged are the same place; the next half or fusion is one further away.
+            pending.extend(((each, rest), distance) for each, rest in _handed_on(instruction, path, module))
+        elif phase == "update" or instruction.opcode.endswith("-update"):
+            pending.extend(((each, ()), distance + 1) for each in _first(instruction, module))
+        elif done.opcode == "fusion" and instruction.opcode == "fusion" and _carries(cls):
+            pending.extend(((each, ()), distance + 1) for each in module.operands(instruction))
+
+
+def _carries(cls: OpClass | None) -> bool:
+    """Whether a fusion can carry a part of a collective that was begun before it."""
+    if cls is None or cls.detail == "async_collective_fusion":
+        return True
+    return cls.kind == "collective" and cls.phase == "sync"
+
+
+def _channels(instruction: Instruction, module: HloModule) -> set[int]:
+    """The channels of the collectives inside a fused half; empty where it names none."""
+    if instruction.opcode != "fusion":
+        return set()
+    inside = (each for computation in module.inside(instruction) for each in computation.instructions)
+    return {each.channel_id for each in inside if each.channel_id is not None}
 
 
 def _first(instruction: Instruction, module: HloModule) -> Iterable[Instruction]:

@@ -1,4 +1,4 @@
-"""Windows of asynchronous work: from the begin of the start half to the end of the done half.
+"""Windows of asynchronous work: from the begin of the start half (or of its update) to the end of the done half.
 
 Halves are joined through the operands of the HLO (the numbers in their names need not agree). The line that shows
 asynchronous work serves only where the halves are not both there: it may be empty although copies ran, and its rows
@@ -71,15 +71,16 @@ def find_windows(core: CoreRecord, duration: I64, infos: Sequence[OpInfo], run: 
     paired: set[tuple[str | None, str]] = set()
     taken = np.zeros(len(ops), np.bool_)
     rows_of: dict[int, npt.NDArray[np.intp]] = _rows_by_info(ops.info, ops.valid)
-    for starts, dones in pair_groups(used_rows, infos):
-        a, b = _pair(ops.start, runs, _in_order(rows_of, starts), _in_order(rows_of, dones))
+    for group in pair_groups(used_rows, infos):
+        a, b = _pair(ops.start, runs, _in_order(rows_of, group.starts), _in_order(rows_of, group.dones))
         if not len(a):
             continue
         taken[a] = taken[b] = True
-        halves = [infos[each] for each in (*starts, *dones)]
+        halves = [infos[each] for each in (*group.starts, *group.dones)]
         collective = any(each.cls.async_class == "collective" for each in halves)
-        collective = collective and not any(_host(infos[each]) for each in dones)
-        parts.append(_part(ops.info[a], ops.info[b], "async", ops.start[a], end[b], collective, a, b))
+        collective = collective and not any(_host(infos[each]) for each in group.dones)
+        begun = _begun(ops.start, runs, a, b, _in_order(rows_of, group.updates))
+        parts.append(_part(ops.info[a], ops.info[b], "async", begun, end[b], collective, a, b))
         paired.update((each.module, each.name) for each in halves)
     leftover: dict[int, npt.NDArray[np.intp]] = {}
     for row in used_rows:
@@ -110,6 +111,19 @@ def _in_order(rows_of: dict[int, npt.NDArray[np.intp]], infos: Sequence[int]) ->
     found = [rows_of[info] for info in infos if info in rows_of]
     # Rows of a core are sorted by start, so that their numbers are in order of time.
     return np.sort(np.concatenate(found)) if found else np.zeros(0, np.intp)
+
+
+def _begun(
+    start: I64, run: I32, a: npt.NDArray[np.intp], b: npt.NDArray[np.intp], updates: npt.NDArray[np.intp]
+) -> I64:
+    """When the transfer of each pair begins: with its update, where there is one, else with its start half."""
+    begun = start[a]
+    if len(updates):
+        first, then = _pair(start, run, np.sort(a), updates)
+        of_start = dict(zip(ints(first), ints(start[then]), strict=True))
+        times = [of_start.get(row, int(start[row])) for row in ints(a)]
+        begun = np.minimum(np.array(times, np.int64), start[b])
+    return begun
 
 
 def _pair(
