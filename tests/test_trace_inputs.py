@@ -265,11 +265,10 @@ def test_f11_the_clock_of_a_host_is_found_from_the_ends_of_collectives(tmp_path:
     assert ids_of(trace) == ["host_clock_offset"]
     assert entry_of(trace, "host_clock_offset").severity == "info"
     assert entry_of(trace, "host_clock_offset").scope == {
-        "host": "hostB",
         "reference": "hostA",
-        "offset_ps": 250_000 * US,
-        "residual_ps": 0,
-        "collectives": 3,
+        "offset_ps": {"hostB": 250_000 * US},
+        "residual_ps": {"hostB": 0},
+        "collectives": {"hostB": 3},
     }
     assert waits_of(trace, "hostA/TPU:0") == [(100, 100)] * 3
     assert waits_of(trace, "hostB/TPU:0") == [(0, 100)] * 3

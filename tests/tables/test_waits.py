@@ -223,14 +223,14 @@ def test_the_offset_is_the_median_and_the_rest_its_uncertainty() -> None:
     trace = load(two_cores(([200] * 5, [200, 201, 203, 204, 190])))
     (entry,) = trace.quality
     assert entry.id == "host_clock_offset"
-    assert entry.scope["offset_ps"] == 10**6
-    assert entry.scope["residual_ps"] == 11 * 10**6
-    assert "ahead of h0's" in entry.message
+    assert entry.scope["offset_ps"] == {"h1": 10**6}
+    assert entry.scope["residual_ps"] == {"h1": 11 * 10**6}
+    assert "from that of h0: h1 1 us ahead (within 11 us, from 5 collectives). Times" in entry.message
 
 
 def test_a_clock_that_is_behind_is_called_so() -> None:
     (entry,) = load(two_cores(([205] * 2, [200] * 2))).quality
-    assert "5 us behind h0's" in entry.message
+    assert "h1 5 us behind" in entry.message
 
 
 def test_ends_that_do_not_agree_give_no_common_clock() -> None:

@@ -132,7 +132,7 @@ def _compared(cores: Sequence[Core], infos: Sequence[OpInfo]) -> tuple[list[Core
     behind = [-clocks.offset_ps.get(core.record.device.host, 0) for core in cores]
     if any(behind):
         cores = [_moved(core, ps) if ps else core for core, ps in zip(cores, behind, strict=True)]
-        seen = find_occurrences(cores, infos)
+        seen = seen.moved(behind)
     waits = find_waits(cores, seen, clocks)
     return [replace(core, waits=wait) for core, wait in zip(cores, waits, strict=True)], clocks
 

@@ -14,11 +14,13 @@ import numpy.typing as npt
 
 from tpuprof.formats.xspace import I64
 from tpuprof.quality import Quality
+from tpuprof.tables.arrays import row_codes
 from tpuprof.tables.occurrences import CoreLike, Occurrences
 from tpuprof.tables.windows import FORMS
 from tpuprof.units import format_ps
 
 RESIDUAL_QUANTILE = 0.9
+_TOLD = 4  # hosts that a message names
 _SYNC = FORMS.index("sync")
 _HALVES = (FORMS.index("start_only"), FORMS.index("done_only"))
 
@@ -98,17 +100,16 @@ def _links(host: I64, seen: Occurrences) -> dict[tuple[int, int], _Link]:
     first = np.flatnonzero(np.concatenate([[True], np.diff(place) != 0]))
     hub = np.repeat(first, np.diff(np.append(first, len(place))))
     other = np.flatnonzero(np.arange(len(place)) != hub)
-    pair = np.stack([host_at[hub[other]], host_at[other]], axis=1)
     difference = end[other] - end[hub[other]]
-    pairs, inverse = np.unique(pair, axis=0, return_inverse=True)
+    pair = row_codes(host_at[hub[other]], host_at[other])
     links: dict[tuple[int, int], _Link] = {}
-    for number, (a, b) in enumerate(pairs.tolist()):
-        mine = np.flatnonzero(inverse.reshape(-1) == number)
+    for number in range(int(pair.max()) + 1 if len(pair) else 0):
+        mine = np.flatnonzero(pair == number)
         # A done half can come long after the end of the transfer: a synchronous end is the surer sign.
         tight = mine[sync[other[mine]] & sync[hub[other[mine]]]]
         link = _link(difference[tight if len(tight) else mine], length[other[tight if len(tight) else mine]])
         if link is not None:
-            links[int(a), int(b)] = link
+            links[int(host_at[hub[other[mine[0]]]]), int(host_at[other[mine[0]]])] = link
     return links
 
 
@@ -116,17 +117,15 @@ def _per_host(
     rows: npt.NDArray[np.intp], host: I64, seen: Occurrences
 ) -> tuple[npt.NDArray[np.int64], I64, I64, I64, npt.NDArray[np.bool_]]:
     """(collective, host, median end, longest window, synchronous) per collective and host."""
-    columns = np.stack([seen.key[rows], seen.group[rows], host[rows]], axis=1)
-    unique, inverse = np.unique(columns, axis=0, return_inverse=True)
-    inverse = inverse.reshape(-1)
-    _, place = np.unique(unique[:, :2], axis=0, return_inverse=True)
-    order = np.lexsort((seen.end[rows], inverse))
-    first = np.flatnonzero(np.concatenate([[True], np.diff(inverse[order]) != 0]))
+    number = row_codes(seen.key[rows], seen.group[rows], host[rows])
+    place = row_codes(seen.key[rows], seen.group[rows])
+    order = np.lexsort((seen.end[rows], number))
+    first = np.flatnonzero(np.concatenate([[True], np.diff(number[order]) != 0]))
     sizes = np.diff(np.append(first, len(order)))
     middle = rows[order[first + (sizes - 1) // 2]]
     length = np.maximum.reduceat((seen.end - seen.arrival)[rows[order]], first)
     sync = np.minimum.reduceat((seen.form[rows[order]] == _SYNC).astype(np.int8), first).astype(np.bool_)
-    return place.reshape(-1).astype(np.int64), unique[:, 2], seen.end[middle], length, sync
+    return place[order[first]], host[rows[order[first]]], seen.end[middle], length, sync
 
 
 def _link(difference: I64, length: I64) -> _Link | None:
@@ -164,22 +163,30 @@ def _offsets(
     component: Sequence[int],
     count: Sequence[int],
 ) -> list[Quality]:
-    moved = [at for at in range(len(hosts)) if offset[at] or residual[at]]
-    return [
-        Quality(
-            "host_clock_offset",
-            "info",
-            f"The clock of {hosts[at]} is {format_ps(abs(offset[at]))} {'ahead of' if offset[at] >= 0 else 'behind'} "
-            f"{hosts[component[at]]}'s (within "
-            f"{format_ps(residual[at])}, from the ends of {count[at]} collectives); its times are moved by that.",
-            None,
-            {
-                "host": hosts[at],
-                "reference": hosts[component[at]],
-                "offset_ps": offset[at],
-                "residual_ps": residual[at],
-                "collectives": count[at],
-            },
+    """One entry for each group of hosts whose clocks were found to differ."""
+    entries: list[Quality] = []
+    for root in dict.fromkeys(component):
+        moved = [at for at in range(len(hosts)) if component[at] == root and (offset[at] or residual[at])]
+        if not moved:
+            continue
+        told = [
+            f"{hosts[at]} {format_ps(abs(offset[at]))} {'ahead' if offset[at] >= 0 else 'behind'} "
+            f"(within {format_ps(residual[at])}, from {count[at]} collectives)"
+            for at in moved[:_TOLD]
+        ]
+        entries.append(
+            Quality(
+                "host_clock_offset",
+                "info",
+                f"By the ends of collectives that span hosts, clocks differ from that of {hosts[root]}: "
+                f"{', '.join(told)}{' …' if len(moved) > _TOLD else ''}. Times are moved to {hosts[root]}'s clock.",
+                len(moved),
+                {
+                    "reference": hosts[root],
+                    "offset_ps": {hosts[at]: offset[at] for at in moved},
+                    "residual_ps": {hosts[at]: residual[at] for at in moved},
+                    "collectives": {hosts[at]: count[at] for at in moved},
+                },
+            )
         )
-        for at in moved
-    ]
+    return entries

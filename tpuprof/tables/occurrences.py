@@ -8,14 +8,14 @@ which belong together, and they stay apart. Groups come from the HLO and the glo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from tpuprof.formats.xspace import I64
-from tpuprof.tables.arrays import ints
+from tpuprof.tables.arrays import ints, row_codes
 from tpuprof.tables.collective_facts import CollectiveFacts, collective_facts
 from tpuprof.tables.core_ids import global_ids
 from tpuprof.tables.rows import NO_TIME, CoreRecord, OpInfo
@@ -90,6 +90,17 @@ class Occurrences:
 
     def __len__(self) -> int:
         return len(self.core)
+
+    def moved(self, ps: Sequence[int]) -> Occurrences:
+        """The same with the times of each core so many ps later."""
+        by = np.asarray(ps, np.int64)[self.core] if len(self) else np.zeros(0, np.int64)
+        return replace(
+            self,
+            start=self.start + by,
+            end=self.end + by,
+            arrival=self.arrival + by,
+            release=np.where(self.release == NO_TIME, NO_TIME, self.release + by),
+        )
 
 
 def find_occurrences(cores: Sequence[CoreLike], infos: Sequence[OpInfo]) -> Occurrences:
@@ -208,9 +219,7 @@ def _keys(core: npt.NDArray[np.intp], op: I64, place: I64, start: I64, half: BOO
     first = np.flatnonzero(new)
     count = np.diff(np.append(first, len(order)))
     within = np.arange(len(order)) - np.repeat(first, count)
-    columns = np.stack([op[order], place[order], np.repeat(count, count), within], axis=1)
-    _, number = np.unique(columns, axis=0, return_inverse=True)
-    key[order] = number.reshape(-1)
+    key[order] = row_codes(op[order], place[order], np.repeat(count, count), within)
     return key
 
 
@@ -226,12 +235,14 @@ def _groups(
     if not len(info):
         return group, members
     ids = global_ids([each.record.device for each in cores])
-    pairs, inverse = np.unique(np.stack([info.astype(np.int64), core, op], axis=1), axis=0, return_inverse=True)
+    number_of = row_codes(info, core, op)
+    _, first = np.unique(number_of, return_index=True)
+    pairs = zip(ints(info[first]), ints(core[first]), ints(op[first]), strict=True)
     facts = facts_of(info, infos)
     index = {row: _group_index(each) for row, each in facts.items()}
     codes: dict[tuple[int, int], int] = {}
-    found = np.full((len(pairs), 2), -1, np.int64)
-    for at, (row, which, number) in enumerate([ints(each) for each in pairs]):
+    found = np.full((len(first), 2), -1, np.int64)
+    for at, (row, which, number) in enumerate(pairs):
         groups = facts[row].groups
         if not groups:
             continue
@@ -240,8 +251,7 @@ def _groups(
         position = 0 if len(groups) == 1 else None if device is None else index[row].get(device)
         if position is not None:
             found[at] = codes.setdefault((number, position), len(codes)), len(groups[position])
-    group, members = found[inverse.reshape(-1), 0], found[inverse.reshape(-1), 1]
-    return group, members
+    return found[number_of, 0], found[number_of, 1]
 
 
 def _group_index(facts: CollectiveFacts) -> dict[int, int]:

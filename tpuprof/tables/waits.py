@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tpuprof.formats.xspace import I64
-from tpuprof.tables.arrays import ints
+from tpuprof.tables.arrays import ints, row_codes
 from tpuprof.tables.host_clocks import HostClocks
 from tpuprof.tables.occurrences import CoreLike, Occurrences
 from tpuprof.tables.rows import NO_TIME
@@ -112,9 +112,8 @@ def _teams(seen: Occurrences, component: I64) -> tuple[I64, BOOL]:
     """
     joint = _released_together(seen, component)
     group = np.where(joint, -2, seen.group)
-    columns = np.stack([seen.key, group, np.where(joint, component, 0)], axis=1)
-    _, team = np.unique(columns, axis=0, return_inverse=True)
-    return np.where((seen.key < 0) | (group == -1), -1, team.reshape(-1)), joint
+    team = row_codes(seen.key, group, np.where(joint, component, 0))
+    return np.where((seen.key < 0) | (group == -1), -1, team), joint
 
 
 def _released_together(seen: Occurrences, component: I64) -> BOOL:
@@ -123,9 +122,7 @@ def _released_together(seen: Occurrences, component: I64) -> BOOL:
     joint = np.zeros(len(seen), np.bool_)
     if not len(rows):
         return joint
-    columns = np.stack([seen.key[rows], component[rows]], axis=1)
-    _, place = np.unique(columns, axis=0, return_inverse=True)
-    place = place.reshape(-1)
+    place = row_codes(seen.key[rows], component[rows])
     arrived, released = _spread(seen.arrival[rows], place), _spread(seen.release[rows], place)
     op_of_place = np.zeros(len(arrived), np.int64)
     op_of_place[place] = seen.op[rows]
@@ -133,8 +130,8 @@ def _released_together(seen: Occurrences, component: I64) -> BOOL:
     arrived_in_all, released_in_all = np.zeros(n, np.int64), np.zeros(n, np.int64)
     np.add.at(arrived_in_all, op_of_place, arrived)
     np.add.at(released_in_all, op_of_place, released)
-    groups = np.unique(np.stack([seen.op, seen.group], axis=1), axis=0)[:, 0]
-    several = np.bincount(groups, minlength=n) > 1
+    _, first = np.unique(row_codes(seen.op, seen.group), return_index=True)
+    several = np.bincount(seen.op[first], minlength=n) > 1
     together = several & (arrived_in_all > 0) & (released_in_all * JOINT_RATIO <= arrived_in_all)
     joint[rows] = together[seen.op[rows]]
     return joint
