@@ -7,7 +7,7 @@ which belong together, and they stay apart. Groups come from the HLO and the glo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -195,14 +195,22 @@ def _places(core: CoreLike, row: I64, step: I64, in_step: BOOL, codes: dict[obje
     for name in modules.name:
         ordinal[name] = ordinal.get(name, -1) + 1
         labels.append((name, ordinal[name]))
-    place = np.empty(len(row), np.int64)
-    for number in ints(np.unique(step[in_step])):
-        place[in_step & (step == number)] = codes.setdefault(("step", number), len(codes))
-    for run in ints(np.unique(runs[~in_step])):
+
+    def of_run(run: int) -> object:
         # Cores that saw different numbers of executions cannot be matched by counting.
-        label = ("run", *labels[run], ordinal[labels[run][0]]) if run >= 0 else ("nowhere",)
-        place[~in_step & (runs == run)] = codes.setdefault(label, len(codes))
+        return ("run", *labels[run], ordinal[labels[run][0]]) if run >= 0 else ("nowhere",)
+
+    place = np.empty(len(row), np.int64)
+    place[in_step] = _coded(step[in_step], lambda number: ("step", number), codes)
+    place[~in_step] = _coded(runs[~in_step], of_run, codes)
     return place
+
+
+def _coded(values: I64, label: Callable[[int], object], codes: dict[object, int]) -> I64:
+    """The number of each value's label."""
+    distinct, which = np.unique(values, return_inverse=True)
+    table = np.array([codes.setdefault(label(value), len(codes)) for value in ints(distinct)], np.int64)
+    return table[which.reshape(-1)]
 
 
 def _keys(core: npt.NDArray[np.intp], op: I64, place: I64, start: I64, half: BOOL) -> I64:
