@@ -338,3 +338,104 @@ def test_the_start_of_a_capture_is_marked(steps: int, transient: list[bool]) -> 
     trace = load(two_cores(([200] * steps, [200] * steps), same_host=True))
     rows = trace.arrivals[trace.arrivals["device"] == "h0/TPU:1"]
     assert list(rows["transient"]) == transient
+
+
+SEVERAL = Program(
+    "jit_several",
+    6,
+    """\
+HloModule jit_several, is_scheduled=true, num_partitions=3
+
+%sum (x: f32[], y: f32[]) -> f32[] {
+  %x = f32[] parameter(0)
+  %y = f32[] parameter(1)
+  ROOT %add = f32[] add(f32[] %x, f32[] %y)
+}
+
+ENTRY %main (a: f32[64]) -> f32[64] {
+  %a = f32[64]{0} parameter(0)
+  %all-reduce.1 = f32[64]{0} all-reduce(f32[64]{0} %a), channel_id=1, replica_groups={{0,2},{1}}, \
+use_global_device_ids=true, to_apply=%sum
+  %all-reduce.2 = f32[64]{0} all-reduce(f32[64]{0} %a), channel_id=2, replica_groups={{1,2},{0}}, \
+use_global_device_ids=true, to_apply=%sum
+  %all-gather-start.3 = (f32[64]{0}, f32[192]{0}) all-gather-start(f32[64]{0} %a), channel_id=3, \
+replica_groups={{0,1,2}}, use_global_device_ids=true, dimensions={0}
+  %all-gather-done.3 = f32[192]{0} all-gather-done((f32[64]{0}, f32[192]{0}) %all-gather-start.3)
+  ROOT %negate.4 = f32[64]{0} negate(f32[64]{0} %a)
+}
+""",
+)
+
+
+def three_hosts(ops: tuple[str, ...]) -> TraceBuilder:
+    """Hosts whose clocks are 0, 7 and 30 us ahead; of the asynchronous collective each host hears at another time."""
+    trace = TraceBuilder()
+    for core, clock_ns in enumerate((0, 7_000, 30_000)):
+        host = trace.add_host(f"h{core}")
+        plane = host.add_tpu(0, stats={"core_details": details(core)})
+        stamp = EPOCH + clock_ns
+        plane.add_line("Steps", timestamp_ns=stamp).event("0", 0, 1000)
+        line = plane.add_line("XLA Ops", timestamp_ns=stamp)
+        for name, start, duration in (
+            ("all-reduce.1", 100, 50),
+            ("all-reduce.2", 200, 50),
+            ("all-gather-start.3", 300, 1),
+            ("negate.4", 310, 100 + 40 * core),
+            ("all-gather-done.3", 410 + 40 * core, 10),
+        ):
+            if name in ops:
+                line.op(name, start, duration, SEVERAL, name.rpartition(".")[0])
+        host.add_program(SEVERAL)
+    return trace
+
+
+SYNC, ASYNC = ("all-reduce.1", "all-reduce.2"), ("all-gather-start.3", "negate.4", "all-gather-done.3")
+
+
+def test_hosts_are_compared_through_others() -> None:
+    clocks = load(three_hosts(SYNC)).built.host_clocks
+    assert clocks.offset_ps == {"h0": 0, "h1": 7_000_000, "h2": 30_000_000}
+    assert clocks.comparable
+
+
+def test_ends_of_synchronous_collectives_are_trusted_before_those_of_done_halves() -> None:
+    assert load(three_hosts((*SYNC, *ASYNC))).built.host_clocks.offset_ps == {
+        "h0": 0,
+        "h1": 7_000_000,
+        "h2": 30_000_000,
+    }
+    trace = load(three_hosts(("all-reduce.1", *ASYNC)))
+    offset = trace.built.host_clocks.offset_ps
+    assert offset["h2"] == 30_000_000  # by the all-reduce that h0 and h2 share
+    assert offset["h1"] == 47_000_000  # by a done half alone, which came 40 us late there
+
+
+def test_a_rendezvous_tells_the_wait_where_no_group_is_known() -> None:
+    hlo = program("{{0},{1}}", 2)
+    trace = TraceBuilder()
+    for number in range(2):
+        host = trace.add_host(f"h{number}")
+        thread = host.add_thread("tf_XLAEigen/1", timestamp_ns=EPOCH)
+        facts: dict[str, Stat] = {"hlo_op": Ref("all-reduce.2"), "hlo_module": Ref("jit_step")}
+        thread.cpu_op("all-reduce.2", 100, 50, hlo, run_id=1, stats=facts)
+        thread.event("Rendezvous", 110, 30)
+        host.add_program(hlo)
+    table = load(trace).collectives
+    assert list(table["wait_ps"]) == [30 * 10**6] * 2
+    assert table["wait_reason"].isna().all()
+
+
+def test_kernels_of_gpus_wait_for_each_other() -> None:
+    hlo = program("{{0,1}}", 2)
+    trace = TraceBuilder()
+    host = trace.add_host("h0")
+    for ordinal, start in enumerate((100, 130)):
+        stream = host.add_gpu(ordinal).add_line("Stream #1(nccl)", timestamp_ns=EPOCH)
+        facts: dict[str, Stat] = {"hlo_op": Ref("all-reduce.2"), "hlo_module": Ref("jit_step"), "program_id": hlo.id}
+        stream.event("ncclDevKernel_AllReduce_Sum_f32_RING_LL", start, 200 - start, stats=facts)
+    host.add_program(hlo)
+    table = load(trace).collectives
+    assert list(table["wait_ps"]) == [30 * 10**6, 0]
+    assert list(table["transfer_ps"]) == [70 * 10**6] * 2
+    assert list(table["bytes"]) == [256] * 2
+    assert list(table["form"]) == ["sync"] * 2

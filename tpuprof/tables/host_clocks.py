@@ -54,6 +54,7 @@ class _Link:
     offset_ps: int  # the second host's clock minus the first's
     residual_ps: int
     count: int
+    sync: bool  # from synchronous collectives
 
 
 def compare_hosts(cores: Sequence[CoreLike], seen: Occurrences) -> HostClocks:
@@ -67,13 +68,14 @@ def compare_hosts(cores: Sequence[CoreLike], seen: Occurrences) -> HostClocks:
     for root in range(len(hosts)):
         if component[root] != root:
             continue
-        # Hosts are added one by one, each by the link with the most collectives.
+        # Hosts are added one by one, each by the surest link: synchronous, then with the most collectives.
         inside = {root}
         while True:
-            ways = [(link.count, a, b, link) for (a, b), link in links.items() if (a in inside) != (b in inside)]
+            ways = [(a, b) for a, b in links if (a in inside) != (b in inside)]
             if not ways:
                 break
-            _, a, b, link = max(ways, key=lambda way: (way[0], -way[3].residual_ps, -way[1], -way[2]))
+            a, b = max(ways, key=lambda way: _surety(way, links[way]))
+            link = links[a, b]
             known, new, sign = (a, b, 1) if a in inside else (b, a, -1)
             offset[new] = offset[known] + sign * link.offset_ps
             residual[new] = max(residual[known], link.residual_ps)
@@ -84,6 +86,11 @@ def compare_hosts(cores: Sequence[CoreLike], seen: Occurrences) -> HostClocks:
     return HostClocks(
         dict(zip(hosts, offset, strict=True)), dict(zip(hosts, residual, strict=True)), named, tuple(quality)
     )
+
+
+def _surety(way: tuple[int, int], link: _Link) -> tuple[bool, int, int, int, int]:
+    """What links between hosts are ranked by."""
+    return link.sync, link.count, -link.residual_ps, -way[0], -way[1]
 
 
 def _links(host: I64, seen: Occurrences) -> dict[tuple[int, int], _Link]:
@@ -107,7 +114,8 @@ def _links(host: I64, seen: Occurrences) -> dict[tuple[int, int], _Link]:
         mine = np.flatnonzero(pair == number)
         # A done half can come long after the end of the transfer: a synchronous end is the surer sign.
         tight = mine[sync[other[mine]] & sync[hub[other[mine]]]]
-        link = _link(difference[tight if len(tight) else mine], length[other[tight if len(tight) else mine]])
+        used = tight if len(tight) else mine
+        link = _link(difference[used], length[other[used]], sync=bool(len(tight)))
         if link is not None:
             links[int(host_at[hub[other[mine[0]]]]), int(host_at[other[mine[0]]])] = link
     return links
@@ -128,14 +136,14 @@ def _per_host(
     return place[order[first]], host[rows[order[first]]], seen.end[middle], length, sync
 
 
-def _link(difference: I64, length: I64) -> _Link | None:
+def _link(difference: I64, length: I64, *, sync: bool) -> _Link | None:
     """The median difference; none if what remains is as large as the collectives themselves."""
     offset = round(float(np.median(difference - difference[0]))) + int(difference[0])
     rest = np.abs(difference - offset)
     residual = int(np.quantile(rest, RESIDUAL_QUANTILE, method="higher"))
     if residual > float(np.median(length)):
         return None
-    return _Link(offset, residual, len(difference))
+    return _Link(offset, residual, len(difference), sync)
 
 
 def _not_comparable(component: Mapping[str, int]) -> list[Quality]:
