@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +13,7 @@ from tpuprof.hlo import parse_text
 from tpuprof.tables.classify import classify_instruction
 from tpuprof.tables.collective_facts import CollectiveFacts, collective_facts
 from tpuprof.tables.core_ids import global_ids
+from tpuprof.tables.pairing import pair_groups
 from tpuprof.tables.rows import Device, OpInfo
 
 SUM = """\
@@ -213,6 +217,24 @@ _KERNEL = OpInfo("all-reduce.1", classify_instruction(parse_text(
     f"HloModule m\n\n{SUM}\nENTRY %e (a: f32[4]) -> f32[4] {{\n  %a = f32[4]{{0}} parameter(0)\n"
     "  ROOT %all-reduce.1 = f32[4]{0} all-reduce(%a), replica_groups={}, to_apply=%sum\n}\n"
 ).entry.root, None))  # fmt: skip
+
+
+@pytest.mark.real
+def test_all_collectives_of_a_large_program(real_traces: Path) -> None:
+    path = real_traces / "llama3-8b-fsdp8-v6e-hlo/jit_train_step.after_optimizations.hlo.txt.gz"
+    module = parse_text(gzip.open(path, "rt").read())
+    instructions = [each for computation in module.reachable for each in computation.instructions]
+    infos = [OpInfo(i.name, classify_instruction(i, module), instruction=i, program=module) for i in instructions]
+    starts = [collective_facts(info) for info in infos if info.cls.kind == "collective" and info.cls.phase == "start"]
+    # All of the SparseCore's are inside generic pairs, two calls deep.
+    assert Counter(each.kind for each in starts) == {"all_gather": 21, "reduce_scatter": 8, "all_reduce": 1}
+    for each in starts:
+        assert each.groups == (tuple(range(8)),)
+        assert each.bytes is not None
+        assert each.shard_bytes == each.bytes // 8
+    groups = pair_groups(range(len(infos)), infos)
+    assert {(len(group.starts), len(group.dones)) for group in groups} == {(1, 1)}
+    assert len(groups) == sum(info.cls.phase == "done" for info in infos) == 159
 
 
 def device(ordinal: int, details: bytes | None, *, host: str = "h", megacore: int = 0) -> Device:
