@@ -282,6 +282,17 @@ def test_f11_the_clock_of_a_host_is_found_from_the_ends_of_collectives(tmp_path:
     assert trace.events["start_ps"].max() > 250_000 * US  # as recorded
 
 
+def test_f11_events_of_a_hosts_memory_are_moved_with_it(tmp_path: Path) -> None:
+    trace = changes.two_hosts_trace()
+    for host in trace:
+        host["/host:CPU"]["python"].event("MemoryAllocation", 1500, 0, stats={"requested_bytes": 64})
+    unmoved = load(trace.write(tmp_path / "a"))
+    trace["hostB"].shift(250_000_000)
+    moved = load(trace.write(tmp_path / "b"))
+    assert len(moved.memory_events) == 2
+    pd.testing.assert_frame_equal(moved.memory_events, unmoved.memory_events)
+
+
 def test_f11_the_late_core_is_named(tmp_path: Path) -> None:
     rows = load(changes.f11(tmp_path)).arrivals.to_dict("records")
     assert [(row["device"], row["step"], exact_us(row["late_ps"]), row["group_size"]) for row in rows] == [

@@ -229,7 +229,7 @@ class Trace:
         """Allocations and releases of device memory that the hosts recorded."""
         from tpuprof.tables.allocators import memory_events_frame
 
-        return self._in_steps(memory_events_frame(self.recordings, self.origin_ns))
+        return self._in_steps(memory_events_frame(self.recordings, self.origin_ns, self.built.host_clocks.offset_ps))
 
     @cached_property
     def allocators(self) -> pd.DataFrame:

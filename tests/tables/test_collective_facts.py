@@ -222,7 +222,7 @@ _KERNEL = OpInfo("all-reduce.1", classify_instruction(parse_text(
 @pytest.mark.real
 def test_all_collectives_of_a_large_program(real_traces: Path) -> None:
     path = real_traces / "llama3-8b-fsdp8-v6e-hlo/jit_train_step.after_optimizations.hlo.txt.gz"
-    module = parse_text(gzip.open(path, "rt").read())
+    module = parse_text(gzip.decompress(path.read_bytes()).decode())
     instructions = [each for computation in module.reachable for each in computation.instructions]
     infos = [OpInfo(i.name, classify_instruction(i, module), instruction=i, program=module) for i in instructions]
     starts = [collective_facts(info) for info in infos if info.cls.kind == "collective" and info.cls.phase == "start"]

@@ -6,7 +6,7 @@ use and free after it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,14 +32,21 @@ _SIZES = {
 }
 
 
-def memory_events_frame(recordings: Sequence[Recording], origin: int) -> pd.DataFrame:
+def memory_events_frame(
+    recordings: Sequence[Recording], origin: int, ahead_ps: Mapping[str, int] | None = None
+) -> pd.DataFrame:
     """Table ``memory_events``, by host and in order of time; empty where the trace holds no such events.
 
     Args:
         recordings: one per host.
         origin: the trace's origin in ns.
+        ahead_ps: by host how far its clock is ahead; its events are moved by that.
     """
-    parts = [part for recording in recordings for part in _host_parts(recording, origin)]
+    parts = [
+        part.assign(start_ps=part["start_ps"] - (ahead_ps or {}).get(recording.host, 0))
+        for recording in recordings
+        for part in _host_parts(recording, origin)
+    ]
     if not parts:
         return MEMORY_EVENTS.empty()
     frame = pd.concat(parts, ignore_index=True)
