@@ -269,9 +269,8 @@ def _expected_cores(cores: Sequence[Core], infos: Sequence[OpInfo]) -> list[Qual
             if program is not None and id(program) not in seen:
                 seen.add(id(program))
                 expected = max(expected, program.num_partitions * program.replica_count)
-            instruction = infos[row].instruction
-            if instruction is not None and instruction.replica_groups is not None:
-                groups = instruction.replica_groups
+            groups = infos[row].replica_groups
+            if groups is not None:
                 expected = max(expected, (groups.num_groups or 0) * (groups.group_size or 0))
     if expected <= len(cores):
         return []

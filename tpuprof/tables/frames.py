@@ -363,10 +363,10 @@ def _masked(values: npt.NDArray[Any], null: npt.NDArray[np.bool_]) -> Any:
 
 
 def _participants(info: OpInfo) -> int:
-    instruction = info.instruction
-    if instruction is None or instruction.replica_groups is None:
+    groups = info.replica_groups
+    if groups is None:
         return -1
-    size = instruction.replica_groups.group_size
+    size = groups.group_size
     if size:
         return int(size)
     return info.program.num_partitions * info.program.replica_count if info.program is not None else -1

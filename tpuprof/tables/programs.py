@@ -25,6 +25,7 @@ class Programs(Mapping[int, HloModule]):
         self._raw = dict(raw)
         self._loaded: dict[int, HloModule | None] = {}
         self._by_name: dict[str, list[HloModule]] = {}
+        self._damaged: set[int | None] = set()
         self.quality: list[Quality] = []
         for module in loaded:
             self._by_name.setdefault(module.name, []).append(module)
@@ -60,16 +61,25 @@ class Programs(Mapping[int, HloModule]):
         try:
             return parse_proto(self._raw[key])
         except HloError as error:
-            self.quality.append(
-                Quality(
-                    "hlo_unreadable",
-                    "warning",
-                    f"The HLO of program {key} cannot be read: {error}",
-                    1,
-                    {"program_id": key},
-                )
-            )
+            self.damaged(key, error, part=False)
             return None
+
+    def damaged(self, program_id: int | None, error: HloError, *, part: bool) -> None:
+        """Notes that the HLO of a program, or a part of it, cannot be read; of several errors the first is told."""
+        if program_id in self._damaged:
+            return
+        self._damaged.add(program_id)
+        what = "A part of the HLO" if part else "The HLO"
+        whose = "a program" if program_id is None else f"program {program_id}"
+        self.quality.append(
+            Quality(
+                "hlo_unreadable",
+                "warning",
+                f"{what} of {whose} cannot be read: {error}",
+                1,
+                {"program_id": program_id},
+            )
+        )
 
 
 def collect_programs(spaces: Iterable[Space], outside: Iterable[HloModule] = ()) -> Programs:
