@@ -109,6 +109,7 @@ def build(recordings: Sequence[Recording], programs: Programs, step_program: str
         *_hlo_quality(recordings, cores, infos, programs),
         *_expected_cores(cores, infos),
         *programs.quality,
+        *programs.not_joined(),
         *(q for core in cores for q in (*core.runs.quality, *core.clocks.quality)),
         *steps.quality,
     ]

@@ -26,6 +26,7 @@ class Programs(Mapping[int, HloModule]):
         self._loaded: dict[int, HloModule | None] = {}
         self._by_name: dict[str, list[HloModule]] = {}
         self._damaged: set[int | None] = set()
+        self._joined = False  # whether a module from outside was found by anybody
         self.quality: list[Quality] = []
         for module in loaded:
             self._by_name.setdefault(module.name, []).append(module)
@@ -53,9 +54,24 @@ class Programs(Mapping[int, HloModule]):
                     return self._loaded[key]
         named = self._by_name.get(name or "", [])
         exact = [module for module in named if program_id is not None and module.id == program_id & MASK64]
-        if exact:
-            return exact[0]
-        return named[0] if len(named) == 1 else None
+        found = exact[0] if exact else named[0] if len(named) == 1 else None
+        self._joined = self._joined or found is not None
+        return found
+
+    def not_joined(self) -> list[Quality]:
+        """One entry if modules were given from outside and none fits a program that was looked for so far."""
+        if self._joined or not self._by_name:
+            return []
+        return [
+            Quality(
+                "hlo_not_joined",
+                "info",
+                "The HLO given for missing programs was not used: the trace holds the HLO of what ran, or does not say "
+                f"which ops belong to {', '.join(list(self._by_name)[:6])}{' …' if len(self._by_name) > 6 else ''}.",
+                len(self._by_name),
+                {"modules": list(self._by_name)[:100]},
+            )
+        ]
 
     def _parse(self, key: int) -> HloModule | None:
         try:
