@@ -1,0 +1,142 @@
+"""What is true of a synthetic program, from the way it was built: tpuprof takes no part in it.
+
+A case is built event by event, and beside each event it is noted what goes on. The parts of a step are then read off
+these notes instant by instant (``tests.tables.oracle``). The numbers that make the case what it is are stated a
+second time by hand, and a test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from tests.tables.oracle import COMPUTE, Core, Span, divide, first_rule, going_on
+from tpuprof.testing import TraceBuilder
+
+HOST_CAUSES = ("compile", "garbage_collection", "checkpoint", "host_sync", "input", "dispatch", "host_python")
+IDLE = tuple(f"idle: {cause}" for cause in (*HOST_CAUSES, "dma_in_flight", "intra_program", "unexplained"))
+QUANTITIES = (
+    "step",
+    "matmul",
+    "compute",
+    "collective exposed",
+    "collective hidden",
+    "each exposed",
+    "each hidden",
+    "host transfer",
+    "dma wait",
+    "dma hidden",
+    "barrier wait",
+    "idle",
+    *IDLE,
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A synthetic program and the truth about it.
+
+    Args:
+        name: a short name.
+        what: one sentence: what is hard about it.
+        trace: the trace as recorded.
+        cores: what each core did, on one clock.
+        windows: for each core the counted steps, as (start, end) in ps.
+        by_hand: the numbers that make the case, in microseconds per step, worked out with pencil and paper.
+        host: what the host did by cause of idle time, on the cores' clock.
+        runs: executions of programs on every core, for idle time inside a program.
+        causes: whether the trace lets idle time be explained by the host.
+        occasions: how many steps of cores the file holds, counted or not.
+    """
+
+    name: str
+    what: str
+    trace: TraceBuilder
+    cores: Mapping[str, Core]
+    windows: Mapping[str, tuple[tuple[int, int], ...]]
+    by_hand: Mapping[str, float]
+    host: tuple[Span, ...] = ()
+    runs: Mapping[str, tuple[Span, ...]] = field(default_factory=dict[str, tuple[Span, ...]])
+    causes: bool = False
+    occasions: int = 0
+
+
+def truth_of(case: Case) -> dict[str, float]:
+    """Quantities in ps, means over the counted steps of all cores."""
+    total = dict.fromkeys(QUANTITIES, 0)
+    count = 0
+    for device, windows in case.windows.items():
+        for start, end in windows:
+            count += 1
+            parts = divide(case.cores[device], start, end)
+            total["step"] += end - start
+            total["matmul"] += parts["matmul"]
+            total["compute"] += sum(parts[kind] for kind in COMPUTE)
+            total["collective exposed"] += parts["collective_exposed"]
+            total["collective hidden"] += parts["hidden_collective"]
+            total["host transfer"] += parts["host_transfer"]
+            total["dma wait"] += parts["dma_wait"]
+            total["dma hidden"] += parts["hidden_dma"]
+            total["barrier wait"] += parts["barrier_wait"]
+            total["idle"] += parts["idle"]
+            for cause, time in _idle_causes(case, device, start, end).items():
+                total[f"idle: {cause}"] += time
+    each = _each_collective(case)
+    total["each exposed"], total["each hidden"] = each["exposed"], each["hidden"]
+    result = {name: value / count for name, value in total.items()}
+    return result if case.causes else {name: value for name, value in result.items() if name not in IDLE}
+
+
+def _each_collective(case: Case) -> dict[str, int]:
+    """Windows of collectives that begin in counted steps, each by itself: without and under compute, in ps.
+
+    The halves of an asynchronous collective are part of its window and no collectives of their own.
+    """
+    result = {"exposed": 0, "hidden": 0}
+    for device, windows in case.windows.items():
+        core = case.cores[device]
+        flying = [span for span in core.in_flight if span.what == "collective"]
+        compute = Core(tuple(span for span in core.ops if span.what in COMPUTE))
+        for span in (*flying, *(s for s in core.ops if s.what == "collective" and not _is_part(s, flying))):
+            if any(start <= span.start < end for start, end in windows):
+                idle = divide(compute, span.start, span.end)["idle"]
+                result["exposed"] += idle
+                result["hidden"] += span.end - span.start - idle
+    return result
+
+
+def _is_part(op: Span, flying: list[Span]) -> bool:
+    """Whether an op is the start or the done half of one of the windows."""
+    return any(op.start == window.start or op.end == window.end for window in flying)
+
+
+def concurrent_collectives(case: Case) -> bool:
+    """Whether windows of two collectives overlap anywhere, so that sums over them differ from unions."""
+    for core in case.cores.values():
+        flying = sorted((s.start, s.end) for s in core.in_flight if s.what == "collective" and s.end > s.start)
+        spans = [Span(a, b, "") for a, b in flying]
+        alone = [(s.start, s.end) for s in core.ops if s.what == "collective" and not _is_part(s, spans)]
+        every = sorted([*flying, *alone])
+        if any(right[0] < left[1] for left, right in pairwise(every)):
+            return True
+    return False
+
+
+def _idle_causes(case: Case, device: str, start: int, end: int) -> dict[str, int]:
+    """Idle time by the first cause that holds, the host's before the device's own."""
+    core, runs = case.cores[device], case.runs.get(device, ())
+    spans = (*core.ops, *core.in_flight, *core.barriers, *case.host, *runs)
+    cuts = sorted({start, end} | {t for span in spans for t in (span.start, span.end) if start < t < end})
+    result: dict[str, int] = {}
+    for left, right in pairwise(cuts):
+        running, flying = going_on(core.ops, left, right), going_on(core.in_flight, left, right)
+        if first_rule(running, flying, waiting=bool(going_on(core.barriers, left, right))) != "idle":
+            continue
+        doing = going_on(case.host, left, right)
+        cause = next((name for name in HOST_CAUSES if name in doing), None)
+        if cause is None:
+            inside = bool(going_on(runs, left, right))
+            cause = "dma_in_flight" if "dma" in flying else "intra_program" if inside else "unexplained"
+        result[cause] = result.get(cause, 0) + right - left
+    return result
