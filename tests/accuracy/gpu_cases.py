@@ -149,6 +149,15 @@ def copies_long_names() -> Case:
     )  # fmt: skip
 
 
+def precedence() -> Case:
+    work = ((0, "matmul", 0, 50), (1, "nccl", 60, 100), (2, "gather", 120, 60), (0, "h2d", 150, 50))
+    truth = {"step": 250, "compute": 50, "collective exposed": 120, "host transfer": 20, "idle": 60}
+    return _gpus(
+        "collective, collective and copy at once", "Two collectives and a copy overlap without any compute.", 250,
+        (work,), ("Memcpy", "Kernel", "Kernel"), truth,
+    )  # fmt: skip
+
+
 def amd() -> Case:
     work = ((0, "amd gemm", 0, 200), (1, "amd h2d", 150, 100), (1, "amd d2d", 260, 30))
     truth = {"step": 350, "matmul": 200, "compute": 230, "host transfer": 50, "idle": 70}
@@ -170,4 +179,4 @@ def two_gpus() -> Case:
     )  # fmt: skip
 
 
-CASES = (nccl_overlap, concurrent_streams, copies, copies_long_names, amd, two_gpus)
+CASES = (nccl_overlap, concurrent_streams, copies, copies_long_names, precedence, amd, two_gpus)

@@ -64,7 +64,7 @@ def page(real: str | None) -> str:
     """The whole page; ``real`` is the section on real traces, null if they are not at hand."""
     cases = [(title, [make() for make in makers]) for title, makers in GROUPS]
     every = [case for _, group in cases for case in group]
-    said = ask_xprof([(case.trace.hosts[0].name, case.trace.to_bytes()) for case in every])
+    said = ask_xprof([{host.name: case.trace.to_bytes(host.name) for host in case.trace} for case in every])
     lines = {
         case.name: lines_of(case, measured_by_tpuprof(case.trace), readings(case, answer))
         for case, answer in zip(every, said, strict=True)

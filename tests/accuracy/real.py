@@ -24,7 +24,7 @@ V6E, V5E, V7X = "v6e-4-host-offload", "v5e-1-matmul", "v7x-2-prefill"
 def real_section(folder: Path) -> str:
     """The section, from the traces below ``folder``."""
     files = {name: next((folder / name).rglob("*.xplane.pb")) for name in (V6E, V5E)}
-    answers = ask_xprof([(path.name.removesuffix(".xplane.pb"), path.read_bytes()) for path in files.values()])
+    answers = ask_xprof([{"host": path.read_bytes()} for path in files.values()])
     said = dict(zip(files, answers, strict=True))
     text = [REAL_TITLE, _NOTE]
     text += _table("Host offload on four v6e chips, 100 steps of 784 ms", _v6e(folder / V6E, said[V6E]))

@@ -192,6 +192,7 @@ def new_trace() -> tuple[TraceBuilder, HostBuilder]:
 def close(
     name: str, what: str, trace: TraceBuilder, cores: list[TpuCore], by_hand: Mapping[str, float],
     *, host: tuple[Span, ...] = (), causes: bool = False, counted: slice = slice(None),
+    unknowable: tuple[str, ...] = (),
 ) -> Case:  # fmt: skip
     """The case made of these cores; ``counted`` says which steps enter the means."""
     for core in cores:
@@ -202,5 +203,5 @@ def close(
         {core.device: tuple(core.windows[counted]) for core in cores},
         by_hand, host,
         {core.device: tuple(core.runs) for core in cores},
-        causes, sum(len(core.windows) for core in cores),
+        causes, sum(len(core.windows) for core in cores), unknowable,
     )  # fmt: skip

@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from decimal import Decimal
 
-from tests.accuracy.tpu import EVAL, TpuCore, close, new_trace
+from tests.accuracy.tpu import EVAL, SESSION_START_NS, STEP, TpuCore, close, new_trace
 from tests.accuracy.truth import Case
+from tpuprof.testing import Program
 
 STEPS = 4
+OTHER = """\
+HloModule jit_other, is_scheduled=true
+
+%multiplied (e0: f32[64,64]) -> f32[64,64] {
+  %e0 = f32[64,64]{1,0} parameter(0)
+  ROOT %multiply.1 = f32[64,64]{1,0} multiply(f32[64,64]{1,0} %e0, f32[64,64]{1,0} %e0)
+}
+
+%contracted (m0: f32[64,64]) -> f32[64,64] {
+  %m0 = f32[64,64]{1,0} parameter(0)
+  ROOT %dot.1 = f32[64,64]{1,0} dot(f32[64,64]{1,0} %m0, f32[64,64]{1,0} %m0), lhs_contracting_dims={1}, \
+rhs_contracting_dims={0}
+}
+
+ENTRY %main (a: f32[64,64]) -> f32[64,64] {
+  %a = f32[64,64]{1,0} parameter(0)
+  %fusion.1 = f32[64,64]{1,0} fusion(f32[64,64]{1,0} %a), kind=kLoop, calls=%multiplied
+  ROOT %fusion.3 = f32[64,64]{1,0} fusion(f32[64,64]{1,0} %fusion.1), kind=kOutput, calls=%contracted
+}
+"""
 
 
 def _one_core(
@@ -381,6 +404,153 @@ def several_programs() -> Case:
     )  # fmt: skip
 
 
+def across_steps() -> Case:
+    trace, host = new_trace()
+    core = TpuCore(host, 0)
+    for step in range(STEPS):
+        with core.step(step, 1000 + step * 300, 300):
+            core.op("matmul", 100)
+            if step > 0:
+                core.finish("gather", 20)
+            core.op("mul", 50)
+            if step < STEPS - 1:
+                core.start("gather", 1)
+    # First step: 1 idle before the first op, then start 1 and tail 148 in flight. Two steps: lead-in 1, done 20,
+    # start 1, tail 128. Last step: lead-in 1 and done 20, then 129 of idle tail.
+    truth = {"step": 300, "compute": 150, "collective exposed": 117.5, "collective hidden": 75, "idle": 32.5}
+    return close(
+        "in flight over the end of a step",
+        "The all-gather of one step is waited for in the next: each step has its part of it.",
+        trace,
+        [core],
+        truth,
+    )
+
+
+def cut_pairs() -> Case:
+    trace, host = new_trace()
+    core = TpuCore(host, 0)
+    for step in range(STEPS):
+        with core.step(step, 1000 + step * 200, 200):
+            if step == 0:  # its start half was before the capture
+                core.row("all-reduce-done.21", "all-reduce-done", 15, "collective")
+            core.op("matmul", 100)
+            core.op("mul", 40)
+            if step == STEPS - 1:  # its done half is after the capture
+                core.row("collective-permute-start.22", "collective-permute-start", 2, "collective")
+    truth = {"step": 200, "compute": 140, "collective exposed": 4.25, "idle": 55.75}
+    return close(
+        "halves without the other half",
+        "The capture begins and ends while collectives are in flight: what was not recorded is not made up.",
+        trace, [core], truth, unknowable=("each exposed", "each hidden"),
+    )  # fmt: skip
+
+
+def doubled_on_the_async_line() -> Case:
+    """The async line shows the same transfers again, on the host's clock, one of them far off."""
+    trace, host = new_trace()
+    core = TpuCore(host, 0)
+    for step in range(STEPS):
+        with core.step(step, 1000 + step * 400, 400):
+            begin = core.at
+            core.start("prefetch", 1)
+            core.start("gather", 1)
+            core.op("matmul", 200)
+            core.finish("gather", 30)
+            core.finish("prefetch", 10)
+            off = 150 if step == 2 else 3
+            core.flight(
+                "all-gather-start.20", "all-gather.20", "all-gather-start", begin + off, core.at + off, "collective"
+            )
+            core.flights.events[-1].stats["hlo_op"] = "all-gather-done.20"
+            core.flight("copy-start.26", "async-copy", "copy-start", begin + off, core.at + off, "dma")
+            core.flights.events[-1].stats["hlo_op"] = "copy-done.26"
+            del core.flying[-2:]  # no other transfers: the halves tell when these were in flight
+    truth = {"step": 400, "compute": 201, "collective exposed": 31, "dma wait": 10, "dma hidden": 201, "idle": 158}
+    return close(
+        "transfers shown twice", "The async line repeats, on another clock, what start and done halves show.",
+        trace, [core], truth,
+    )  # fmt: skip
+
+
+def marks_inside_ops() -> Case:
+    trace, host = new_trace()
+    core = TpuCore(host, 0, steps_line=False)
+    marks = core.plane.add_line("Steps", line_id=1, clock="mapped")
+    core.at = Decimal(1000)
+    with core.run():
+        for _ in range(STEPS):
+            core.op("matmul", 200)
+            core.op("all-reduce", 100)
+            core.gap(20)
+    for step in range(3):
+        begin = 1100 + step * 320  # in the middle of the matmul
+        marks.event(str(step), begin, 320)
+        core.windows.append((begin * 1_000_000, (begin + 320) * 1_000_000))
+    truth = {"step": 320, "matmul": 200, "collective exposed": 100, "idle": 20}
+    case = close(
+        "steps that begin within an op", "An op over the end of a step belongs to both, in parts.", trace, [core], truth
+    )
+    return replace(case, occasions=STEPS)  # executions: what sums over the whole file are divided by
+
+
+def same_names() -> Case:
+    trace, host = new_trace()
+    core = TpuCore(host, 0)
+    other = Program("jit_other", 4243, OTHER)
+    host.add_program(other)
+    for step in range(STEPS):
+        with core.step(step, 1000 + step * 300, 300):
+            core.op("matmul", 100)
+        core.gap(10)
+        with core.run(other):
+            core.row("fusion.1", "loop fusion", 50, "elementwise", other)
+            core.row("fusion.3", "convolution fusion", 80, "matmul", other)
+    truth = {"step": 300, "matmul": 180, "compute": 230, "idle": 70}
+    return close(
+        "equal names in two programs", "`fusion.1` is a matmul in one and a loop fusion in the other.",
+        trace, [core], truth,
+    )  # fmt: skip
+
+
+def other_planes() -> Case:
+    trace, host = new_trace()
+    core = TpuCore(host, 0)
+    sparse = host.add_plane("/device:TPU:0 SparseCore 0", plane_id=77)
+    busy = sparse.add_line("Sparse Core Ops", line_id=3)
+    custom = host.add_plane("/device:CUSTOM:runtime", plane_id=78).add_line("queue", line_id=1)
+    counters = core.plane.add_line("_counters_", line_id=9)
+    counters.event("power", 1, 0)  # long before the first program
+    for step in range(STEPS):
+        at = 1000 + step * 200
+        with core.step(step, at, 200):
+            core.op("matmul", 100)
+            core.gap(60)
+            core.op("all-reduce", 20)
+        busy.event("gather.9", at + 90, 80)
+        custom.event("work", at, 200)
+    truth = {"step": 200, "compute": 100, "collective exposed": 20, "idle": 80}
+    return close(
+        "planes that are no cores",
+        "A SparseCore and a custom plane are busy meanwhile; a counter lies long before.", trace, [core], truth,
+    )  # fmt: skip
+
+
+def two_hosts() -> Case:
+    trace, host = new_trace()
+    second = trace.add_host("host1")
+    second.add_task_environment(SESSION_START_NS + 7_000_000, SESSION_START_NS + 60_000_000_000)
+    second.add_program(STEP)
+    cores = [TpuCore(host, 0), TpuCore(second, 0)]
+    for step in range(STEPS):
+        for core, work in zip(cores, (100, 140), strict=True):
+            with core.step(step, 1000 + step * 300, 300):
+                core.op("matmul", work)
+                core.op("all-reduce", 200 - work)
+    truth = {"step": 300, "matmul": 120, "collective exposed": 80, "idle": 100}
+    return close("two hosts", "Two files whose sessions begin at different times.", trace, cores, truth)
+
+
 CASES = (
     clean,
     straight_async,
@@ -406,4 +576,11 @@ CASES = (
     shifted_clock,
     capture_edges,
     several_programs,
+    across_steps,
+    cut_pairs,
+    doubled_on_the_async_line,
+    marks_inside_ops,
+    same_names,
+    other_planes,
+    two_hosts,
 )

@@ -47,7 +47,8 @@ class Case:
         host: what the host did by cause of idle time, on the cores' clock.
         runs: executions of programs on every core, for idle time inside a program.
         causes: whether the trace lets idle time be explained by the host.
-        occasions: how many steps of cores the file holds, counted or not.
+        occasions: how many executions of steps on cores the file holds, counted or not.
+        unknowable: quantities that nobody can tell from what was recorded.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Case:
     runs: Mapping[str, tuple[Span, ...]] = field(default_factory=dict[str, tuple[Span, ...]])
     causes: bool = False
     occasions: int = 0
+    unknowable: tuple[str, ...] = ()
 
 
 def truth_of(case: Case) -> dict[str, float]:
@@ -85,7 +87,8 @@ def truth_of(case: Case) -> dict[str, float]:
     each = _each_collective(case)
     total["each exposed"], total["each hidden"] = each["exposed"], each["hidden"]
     result = {name: value / count for name, value in total.items()}
-    return result if case.causes else {name: value for name, value in result.items() if name not in IDLE}
+    unknown = (*case.unknowable, *(() if case.causes else IDLE))
+    return {name: value for name, value in result.items() if name not in unknown}
 
 
 def _each_collective(case: Case) -> dict[str, int]:

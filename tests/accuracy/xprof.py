@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -29,20 +29,20 @@ _HOST = ("infeed", "outfeed", "host send", "host send-done", "host recv", "host 
 _WAITS = ("copy-done", "async-done")
 
 
-def ask_xprof(traces: Sequence[tuple[str, bytes]]) -> list[dict[str, Any]]:
-    """What XProf says of each (name, file), in their order.
+def ask_xprof(sessions: Sequence[Mapping[str, bytes]]) -> list[dict[str, Any]]:
+    """What XProf says of each session, given as files by host, in their order.
 
     Raises:
         RuntimeError: XProf failed; the message ends with what it wrote.
     """
     with tempfile.TemporaryDirectory() as directory:
         paths: list[str] = []
-        for number, (name, data) in enumerate(traces):
-            own = Path(directory) / str(number)
+        for number, files in enumerate(sessions):
+            own = Path(directory) / f"session{number}"
             own.mkdir()
-            path = own / f"{name}.xplane.pb"
-            path.write_bytes(data)
-            paths.append(str(path))
+            for host, data in files.items():
+                (own / f"{host}.xplane.pb").write_bytes(data)
+            paths.append(str(own))
         command = [sys.executable, "-m", "tests.accuracy.xprof_raw", *paths]
         root = Path(__file__).resolve().parents[2]
         environment = os.environ | {"PYTHONPATH": str(root), "HOME": directory}  # its caches go to the home
