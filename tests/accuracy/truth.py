@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tests.tables.oracle import COMPUTE, Core, Span, divide, first_rule, going_on
+from tests.tables.oracle import COMPUTE, HOST_CAUSES, Core, Span, divide, idle_by_cause, under_compute
 from tpuprof.testing import TraceBuilder
 
-HOST_CAUSES = ("compile", "garbage_collection", "checkpoint", "host_sync", "input", "dispatch", "host_python")
 IDLE = tuple(f"idle: {cause}" for cause in (*HOST_CAUSES, "dma_in_flight", "intra_program", "unexplained"))
 QUANTITIES = (
     "step",
@@ -82,7 +81,8 @@ def truth_of(case: Case) -> dict[str, float]:
             total["dma hidden"] += parts["hidden_dma"]
             total["barrier wait"] += parts["barrier_wait"]
             total["idle"] += parts["idle"]
-            for cause, time in _idle_causes(case, device, start, end).items():
+            runs = case.runs.get(device, ())
+            for cause, time in idle_by_cause(case.cores[device], start, end, case.host, runs).items():
                 total[f"idle: {cause}"] += time
     each = _each_collective(case)
     total["each exposed"], total["each hidden"] = each["exposed"], each["hidden"]
@@ -100,12 +100,11 @@ def _each_collective(case: Case) -> dict[str, int]:
     for device, windows in case.windows.items():
         core = case.cores[device]
         flying = [span for span in core.in_flight if span.what == "collective"]
-        compute = Core(tuple(span for span in core.ops if span.what in COMPUTE))
         for span in (*flying, *(s for s in core.ops if s.what == "collective" and not _is_part(s, flying))):
             if any(start <= span.start < end for start, end in windows):
-                idle = divide(compute, span.start, span.end)["idle"]
-                result["exposed"] += idle
-                result["hidden"] += span.end - span.start - idle
+                hidden = under_compute(core, span)
+                result["exposed"] += span.end - span.start - hidden
+                result["hidden"] += hidden
     return result
 
 
@@ -124,22 +123,3 @@ def concurrent_collectives(case: Case) -> bool:
         if any(right[0] < left[1] for left, right in pairwise(every)):
             return True
     return False
-
-
-def _idle_causes(case: Case, device: str, start: int, end: int) -> dict[str, int]:
-    """Idle time by the first cause that holds, the host's before the device's own."""
-    core, runs = case.cores[device], case.runs.get(device, ())
-    spans = (*core.ops, *core.in_flight, *core.barriers, *case.host, *runs)
-    cuts = sorted({start, end} | {t for span in spans for t in (span.start, span.end) if start < t < end})
-    result: dict[str, int] = {}
-    for left, right in pairwise(cuts):
-        running, flying = going_on(core.ops, left, right), going_on(core.in_flight, left, right)
-        if first_rule(running, flying, waiting=bool(going_on(core.barriers, left, right))) != "idle":
-            continue
-        doing = going_on(case.host, left, right)
-        cause = next((name for name in HOST_CAUSES if name in doing), None)
-        if cause is None:
-            inside = bool(going_on(runs, left, right))
-            cause = "dma_in_flight" if "dma" in flying else "intra_program" if inside else "unexplained"
-        result[cause] = result.get(cause, 0) + right - left
-    return result
