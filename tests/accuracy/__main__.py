@@ -8,11 +8,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 from tests.accuracy.page import page
 from tests.accuracy.real import REAL_TITLE, real_section
 
+XPROF_VERSION = "2.24"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "accuracy.md"
 
 
@@ -21,6 +23,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.accuracy", description=__doc__)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
+    found = version("xprof")
+    if not found.startswith(f"{XPROF_VERSION}."):
+        print(f"The page shows the numbers of XProf {XPROF_VERSION}; {found} is installed.", file=sys.stderr)
+        return 2
     old = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     folder = os.environ.get("TPUPROF_REAL_TRACES")
     kept = old[old.index(REAL_TITLE) :] if REAL_TITLE in old else None

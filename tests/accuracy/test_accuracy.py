@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from tests.accuracy.__main__ import PAGE, main
+from tests.accuracy.__main__ import PAGE, XPROF_VERSION, main
 from tests.accuracy.measured import measured_by_tpuprof
 from tests.accuracy.page import GROUPS, RIGHT, WRONG, is_right, lines_of
 from tests.accuracy.real import REAL_TITLE, real_section
@@ -16,6 +17,14 @@ from tests.accuracy.xprof import closest
 
 MAKERS = [maker for _, makers in GROUPS for maker in makers]
 PS_PER_US = 1_000_000
+
+
+@pytest.fixture
+def xprof() -> None:
+    """The version of XProf whose numbers the page shows."""
+    pytest.importorskip("xprof", reason="the page shows what XProf says")
+    if not version("xprof").startswith(f"{XPROF_VERSION}."):
+        pytest.skip(f"the page shows the numbers of XProf {XPROF_VERSION}, another version is installed")
 
 
 def test_there_are_enough_programs_with_names_of_their_own() -> None:
@@ -73,8 +82,8 @@ def test_the_reading_closest_to_the_truth_is_taken() -> None:
     assert closest({"a": 5.0, "b": 11.0, "c": 30.0}, 10.0) == ("b", 11.0)
 
 
+@pytest.mark.usefixtures("xprof")
 def test_the_page_is_current(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("xprof", reason="the page shows what XProf says")
     monkeypatch.setattr("sys.argv", ["accuracy", "--check"])
     monkeypatch.delenv("TPUPROF_REAL_TRACES", raising=False)
     assert main() == 0, capsys.readouterr().out
@@ -91,6 +100,7 @@ def test_a_page_that_is_not_current_is_noticed_and_written_anew(
         return f"new {real}"
 
     monkeypatch.setattr("tests.accuracy.__main__.page", made)
+    monkeypatch.setattr("tests.accuracy.__main__.version", {"xprof": "2.24.9"}.__getitem__)
     monkeypatch.delenv("TPUPROF_REAL_TRACES", raising=False)
     monkeypatch.setattr("sys.argv", ["accuracy", "--check"])
     assert main() == 1
@@ -101,9 +111,16 @@ def test_a_page_that_is_not_current_is_noticed_and_written_anew(
     assert copy.read_text() == "new None"
 
 
+def test_another_xprof_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("tests.accuracy.__main__.version", {"xprof": "2.3.1"}.__getitem__)
+    monkeypatch.setattr("sys.argv", ["accuracy"])
+    assert main() == 2
+    assert capsys.readouterr().err == "The page shows the numbers of XProf 2.24; 2.3.1 is installed.\n"
+
+
 @pytest.mark.real
+@pytest.mark.usefixtures("xprof")
 def test_the_section_on_real_traces_is_current(real_traces: Path) -> None:
-    pytest.importorskip("xprof", reason="the page shows what XProf says")
     section = real_section(real_traces)
     text = PAGE.read_text(encoding="utf-8")
     assert text[text.index(REAL_TITLE) :].rstrip("\n") == section.rstrip("\n")
