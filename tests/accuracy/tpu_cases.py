@@ -344,6 +344,25 @@ def barrier_skew() -> Case:
     return close("barrier skew", "Core 0 is early at the all-reduce and waits for core 1.", trace, cores, truth)
 
 
+def barrier_under_a_collective() -> Case:
+    def body(core: TpuCore) -> None:
+        core.start("gather", 1)
+        core.op("matmul", 60)
+        core.barrier(30)
+        core.finish("gather", 10)
+        core.barrier(15)
+        core.op("all-reduce", 20)
+
+    truth = {"step": 150, "matmul": 60, "collective exposed": 61, "barrier wait": 15, "idle": 14}
+    return _one_core(
+        "barrier while a collective is in flight",
+        "The first wait for peers passes under an all-gather that nothing hides; the second one does not.",
+        body,
+        150,
+        truth,
+    )
+
+
 def shifted_clock() -> Case:
     """Ops are on the device's clock; the rows of programs are on the host's, whose shift jumps within the capture."""
     trace, host = new_trace()
@@ -573,6 +592,7 @@ CASES = (
     async_line_only,
     overrun,
     barrier_skew,
+    barrier_under_a_collective,
     shifted_clock,
     capture_edges,
     several_programs,
