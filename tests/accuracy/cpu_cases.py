@@ -69,4 +69,12 @@ def two_devices() -> Case:
     )
 
 
-CASES = (one_device, two_devices)
+def waiting_thread_works() -> Case:
+    work = ((0, "ynn_fusion", 0, 100), (0, "all-reduce.1", 100, 120), (0, "tanh.1", 130, 40))
+    truth = {"step": 250, "matmul": 100, "compute": 140, "collective exposed": 80, "collective hidden": 40, "idle": 30}
+    return _devices(
+        "a waiting thread runs another op", "The row of the all-reduce encloses that of a tanh.", 250, (work,), truth
+    )
+
+
+CASES = (one_device, two_devices, waiting_thread_works)

@@ -17,9 +17,13 @@ ENQUEUE = ("dispatch", "DoEnqueueProgram", -8, 5)
 
 def _loop(
     name: str, what: str, length: int, device: Callable[[TpuCore], None], happenings: Sequence[Happening],
-    by_hand: Mapping[str, float], *, every: int = 1,
+    by_hand: Mapping[str, float], *, every: int = 1, enqueue: Happening = ENQUEUE, ahead: float = 0,
 ) -> Case:  # fmt: skip
-    """A loop on one core and one host thread; things other than the enqueue call happen in every ``every``-th step."""
+    """A loop on one core and a host.
+
+    Things other than the enqueue call happen in every ``every``-th step. Times of happenings are those of the device's
+    clock; the host's clock is ``ahead`` of it.
+    """
     trace, host = new_trace()
     core = TpuCore(host, 0)
     thread, others = host.add_thread("main/77"), host.add_thread("worker/78")
@@ -28,27 +32,28 @@ def _loop(
         at = 1000 + step * length
         with core.step(step, at, length, link=step + 1):
             device(core)
-        _happen(thread, noted, at, (ENQUEUE,), link=step + 1)
+        _happen(thread, noted, at, (enqueue,), ahead, link=step + 1)
         if step % every == 0:
-            _happen(others, noted, at, happenings)
-    _annotate(host, length)
+            _happen(others, noted, at, happenings, ahead)
+    _annotate(host, length, ahead)
     return close(name, what, trace, [core], by_hand, host=tuple(noted), causes=True)
 
 
 def _happen(
-    thread: LineBuilder, noted: list[Span], at: float, happenings: Sequence[Happening], link: int | None = None
-) -> None:
+    thread: LineBuilder, noted: list[Span], at: float, happenings: Sequence[Happening], ahead: float,
+    link: int | None = None,
+) -> None:  # fmt: skip
     for cause, name, start, duration in happenings:
         stats = {"_pt": FLOW_TYPE, "_p": link} if link is not None else None
-        thread.event(name, at + start, duration, stats=stats)
+        thread.event(name, at + start + ahead, duration, stats=stats)
         begin = round((at + start) * 1_000_000)
         noted.append(Span(begin, begin + round(duration * 1_000_000), cause))
 
 
-def _annotate(host: HostBuilder, length: int) -> None:
+def _annotate(host: HostBuilder, length: int, ahead: float) -> None:
     marks = host.add_thread("marks/79")
     for step in range(STEPS):
-        marks.step(step, 1000 + step * length - 9, length - 10)
+        marks.step(step, 1000 + step * length - 9 + ahead, length - 10)
 
 
 def _work(core: TpuCore) -> None:
@@ -64,6 +69,17 @@ def input_stall() -> Case:
         "input pipeline too slow",
         "The device is done and the next batch is not there; loading under device work costs nothing.",
         1000, _work, happenings, truth,
+    )  # fmt: skip
+
+
+def device_clock_behind() -> Case:
+    """Each program starts the moment it is enqueued, so that the offset of the clocks can be found exactly."""
+    truth = {"step": 1000, "idle": 400, "idle: input": 349, "idle: dispatch": 1, "idle: unexplained": 50}
+    return _loop(
+        "device clock behind the host's",
+        "Programs seem to start 500 us before they were enqueued: the host's work must be moved, too.",
+        1000, _work, (("input", "data_loader.get_batch", 580, 370),), truth,
+        enqueue=("dispatch", "DoEnqueueProgram", 0, 5), ahead=500,
     )  # fmt: skip
 
 
@@ -110,4 +126,4 @@ def copy_in_flight() -> Case:
     return _loop("idle while a copy is in flight", "No op waits for the copy on the op line.", 600, device, (), truth)
 
 
-CASES = (input_stall, checkpoint_stall, sync_every_step, compile_in_a_step, copy_in_flight)
+CASES = (input_stall, device_clock_behind, checkpoint_stall, sync_every_step, compile_in_a_step, copy_in_flight)

@@ -18,6 +18,14 @@ def measured_by_tpuprof(trace: TraceBuilder) -> dict[str, float | None]:
         return quantities(tpuprof.load(trace.write(Path(directory))))
 
 
+def counted_steps(trace: TraceBuilder) -> list[tuple[str, int]]:
+    """(device, length in ps) of the steps that enter tpuprof's means."""
+    with tempfile.TemporaryDirectory() as directory:
+        steps = tpuprof.load(trace.write(Path(directory))).steps
+    rows = steps[steps["counted"]]
+    return [(str(device), int(length)) for device, length in zip(rows["device"], rows["duration_ps"], strict=True)]
+
+
 def quantities(loaded: tpuprof.Trace) -> dict[str, float | None]:
     """The mean step of a loaded trace."""
     mean: Any = loaded.breakdown()

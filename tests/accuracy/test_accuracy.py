@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.accuracy.__main__ import PAGE, XPROF_VERSION, main
-from tests.accuracy.measured import measured_by_tpuprof
+from tests.accuracy.measured import counted_steps, measured_by_tpuprof
 from tests.accuracy.page import GROUPS, RIGHT, WRONG, is_right, lines_of
 from tests.accuracy.real import REAL_TITLE, real_section
 from tests.accuracy.truth import Case, truth_of
@@ -52,6 +52,14 @@ def test_tpuprof_meets_the_truth_to_the_picosecond(maker: Callable[[], Case]) ->
     if not case.causes:
         # What the trace cannot tell is not told: nothing links device work to the host.
         assert found["idle: input"] in (None, 0)
+
+
+@pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.__name__)
+def test_the_same_steps_count(maker: Callable[[], Case]) -> None:
+    """Means over equal steps would not tell that one of them is missing."""
+    case = maker()
+    expected = [(device, end - start) for device, windows in case.windows.items() for start, end in windows]
+    assert sorted(counted_steps(case.trace)) == sorted(expected)
 
 
 def test_building_a_case_twice_gives_the_same_file() -> None:

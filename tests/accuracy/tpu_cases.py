@@ -332,8 +332,20 @@ def overrun() -> Case:
 
 
 def barrier_skew() -> Case:
+    return _skew("barrier skew", "Core 0 is early at the all-reduce and waits for core 1.", (0, 0))
+
+
+def skew_on_shifted_clocks() -> Case:
+    return _skew(
+        "barrier skew on shifted clocks",
+        "The same, but rows of steps, programs and barriers are on the host's clock, 43 and 42 ms ahead.",
+        (43_012_500_000, 41_987_500_000),
+    )
+
+
+def _skew(name: str, what: str, shifts_ps: tuple[int, int]) -> Case:
     trace, host = new_trace()
-    cores = [TpuCore(host, 0), TpuCore(host, 1)]
+    cores = [TpuCore(host, ordinal, shift_ps=shift) for ordinal, shift in enumerate(shifts_ps)]
     for step in range(STEPS):
         for core, work in zip(cores, (300, 360), strict=True):
             with core.step(step, 1000 + step * 500, 500):
@@ -341,7 +353,7 @@ def barrier_skew() -> Case:
                 core.barrier(365 - work)
                 core.op("all-reduce", 90)
     truth = {"step": 500, "matmul": 330, "collective exposed": 90, "barrier wait": 35, "idle": 45}
-    return close("barrier skew", "Core 0 is early at the all-reduce and waits for core 1.", trace, cores, truth)
+    return close(name, what, trace, cores, truth)
 
 
 def barrier_under_a_collective() -> Case:
@@ -592,6 +604,7 @@ CASES = (
     async_line_only,
     overrun,
     barrier_skew,
+    skew_on_shifted_clocks,
     barrier_under_a_collective,
     shifted_clock,
     capture_edges,

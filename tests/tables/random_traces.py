@@ -119,6 +119,13 @@ def cpu_truths(draw: st.DrawFn) -> Truth:
                 duration = draw(_length)
                 threads[number].cpu_op(name, Ps(begin), Ps(duration), ZOO, run_id=step + 1, device_ordinal=ordinal)
                 written.append(Span(begin, begin + duration, kind))
+                if duration > 10 and draw(st.booleans()):  # a thread that waits in one op may run another meanwhile
+                    name, _, kind = draw(st.sampled_from(CPU_LEAVES))
+                    left, right = begin + duration // 3, begin + duration // 2
+                    threads[number].cpu_op(
+                        name, Ps(left), Ps(right - left), ZOO, run_id=step + 1, device_ordinal=ordinal
+                    )
+                    written.append(Span(left, right, kind))
                 free[number] = begin + duration + 1  # so that rows of one thread never share a start
             ops[device] += written
             starts[device].append(min(op.start for op in written))
