@@ -356,6 +356,25 @@ def _skew(name: str, what: str, shifts_ps: tuple[int, int]) -> Case:
     return close(name, what, trace, cores, truth)
 
 
+def barrier_first() -> Case:
+    trace, host = new_trace()
+    core = TpuCore(host, 0, steps_line=False)
+    for step, wait in enumerate((5, 25, 45, 10)):
+        with core.step(step, 1000 + step * 200, 200):
+            core.barrier(wait)
+            core.op("matmul", 100)
+            core.op("all-reduce", 30)
+    truth = {"step": 200, "matmul": 100, "collective exposed": 30, "barrier wait": 25, "idle": 45}
+    return close(
+        "programs that begin with a barrier",
+        "No step marks: a step begins with the wait before the first op of its program, not with that op.",
+        trace,
+        [core],
+        truth,
+        counted=slice(0, -1),
+    )
+
+
 def barrier_under_a_collective() -> Case:
     def body(core: TpuCore) -> None:
         core.start("gather", 1)
@@ -605,6 +624,7 @@ CASES = (
     overrun,
     barrier_skew,
     skew_on_shifted_clocks,
+    barrier_first,
     barrier_under_a_collective,
     shifted_clock,
     capture_edges,
