@@ -586,6 +586,29 @@ def other_planes() -> Case:
     )  # fmt: skip
 
 
+def one_core_late() -> Case:
+    trace, host = new_trace()
+    cores = [TpuCore(host, ordinal, steps_line=False) for ordinal in range(2)]
+    for step, work in enumerate((100, 110, 130, 160, 200, 105)):
+        for core in cores:
+            if core.ordinal == 1 and step == 0:
+                continue  # its capture began later
+            with core.step(step, 1000 + step * 300, 300):
+                core.op("matmul", work)
+                core.op("all-reduce", 50)
+    truth = {"step": 300, "matmul": 150, "collective exposed": 50, "idle": 100}
+    case = close(
+        "one core begins a step later",
+        "No step marks: which executions are the same step is told by the ends of their collectives.",
+        trace,
+        cores,
+        truth,
+        counted=slice(0, -1),
+    )
+    first, second = case.windows.values()
+    return replace(case, windows=dict(zip(case.windows, (first[1:], second), strict=True)))
+
+
 def two_hosts() -> Case:
     trace, host = new_trace()
     second = trace.add_host("host1")
@@ -635,5 +658,6 @@ CASES = (
     marks_inside_ops,
     same_names,
     other_planes,
+    one_core_late,
     two_hosts,
 )
