@@ -359,6 +359,7 @@ def _skew(name: str, what: str, shifts_ps: tuple[int, int]) -> Case:
 def barrier_first() -> Case:
     trace, host = new_trace()
     core = TpuCore(host, 0, steps_line=False)
+    core.plane.host_minus_device_ps = lambda device_ps: 50_000_000 if device_ps < 1_390_000_000 else 10_000_000
     for step, wait in enumerate((5, 25, 45, 10)):
         with core.step(step, 1000 + step * 200, 200):
             core.barrier(wait)
@@ -367,7 +368,8 @@ def barrier_first() -> Case:
     truth = {"step": 200, "matmul": 100, "collective exposed": 30, "barrier wait": 25, "idle": 45}
     return close(
         "programs that begin with a barrier",
-        "No step marks: a step begins with the wait before the first op of its program, not with that op.",
+        "No step marks: a step begins with the wait before its first op. Waits are on the host's clock, which is set "
+        "back by 40 us before one of them.",
         trace,
         [core],
         truth,
