@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -262,6 +263,12 @@ def test_each_collective_is_exposed_where_nothing_computes(truth: Truth) -> None
     origin = int(run.partition["start_ps"].min()) - first
     for device, core in truth.cores.items():
         rows = run.collectives[run.collectives["device"] == device]
+        steps = [(start, end, step) for step, (start, end) in truth.windows[device].items()]
+        begun = [
+            next((step for start, end, step in steps if start <= at - origin < end), None)
+            for at in rows["start_ps"].tolist()
+        ]
+        assert [None if pd.isna(step) else int(step) for step in rows["step"]] == begun
         found = sorted(zip(*(rows[f"{n}_ps"].tolist() for n in ("start", "window", "exposed", "hidden")), strict=True))
         expected: list[tuple[int, int, int, int]] = []
         for span in collective_windows(truth, device):
