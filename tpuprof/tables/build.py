@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tpuprof.formats.recording import Recording
-from tpuprof.formats.xspace import I64
 from tpuprof.quality import Quality
 from tpuprof.tables.arrays import ints
 from tpuprof.tables.clock import origin_ns
@@ -18,7 +17,7 @@ from tpuprof.tables.cpu import cpu_cores
 from tpuprof.tables.gpu import GPU_PLANE, gpu_cores
 from tpuprof.tables.host import step_annotations
 from tpuprof.tables.host_clocks import HostClocks, compare_hosts
-from tpuprof.tables.hostwork import Comparison, HostWork, compare_clocks, host_work, launch_delays
+from tpuprof.tables.hostwork import Comparison, HostWork, compare_clocks, host_work, launch_delays, on_core
 from tpuprof.tables.moving import move_partition, move_record, move_runs, move_steps, move_windows
 from tpuprof.tables.nesting import Nesting, nest
 from tpuprof.tables.occurrences import find_occurrences
@@ -175,10 +174,7 @@ def _on_core(work: HostWork, core: CoreRecord, clocks: Comparison) -> list[Spans
     if clocks.reason is not None:
         return []
 
-    def move(times: I64) -> I64:
-        return core.shift.to_device(times) - clocks.offset_ps
-
-    return [Spans(move(spans.start), move(spans.end)) for spans in work.spans]
+    return [on_core(spans, core, clocks.offset_ps) for spans in work.spans]
 
 
 def _device_quality(recordings: Sequence[Recording], cores: Sequence[Core], empty: Sequence[str]) -> list[Quality]:

@@ -9,13 +9,14 @@ the clocks disagree.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from tpuprof.formats.recording import Recording
-from tpuprof.formats.xspace import I64
+from tpuprof.formats.xspace import I32, I64, Plane
 from tpuprof.quality import Quality
 from tpuprof.tables.arrays import ints
 from tpuprof.tables.clock import line_base_ps, session_start_ns
@@ -24,7 +25,7 @@ from tpuprof.tables.rows import MAX_PS, NO_TIME, CoreRecord, StepMarks
 from tpuprof.tables.sweep import Spans, union
 from tpuprof.units import format_ps
 
-NAME_TABLE_VERSION = 1
+NAME_TABLE_VERSION = 2
 MAX_SPREAD_PS = 10_000_000
 """Clocks whose mapping is less certain than 10 us are not compared: most gaps are shorter than that error."""
 # In order of precedence: at each instant the first cause that holds decides.
@@ -34,6 +35,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         r"\S*(?:Compiler|Client)::Compile",
         r"(?:Xla|Backend|Tpu|Pjrt)\w*Compile\b",
         r"CompileAndLoad|\S*::RunBackend|\S*::RunHloPasses|HloPassPipeline|xla_compile|jax_compile",
+        r"backend_compile(?:_and_load)?\b|lower_sharding_computation\b",
         r"\$\S*compiler\.py:\d+ (?:backend_compile|compile_or_get_cached)",
         r"\$\S*pxla\.py:\d+ (?:lower_sharding_computation|compile)\b",
     ),
@@ -91,12 +93,59 @@ def is_device_work(name: str) -> bool:
     return _DEVICE_WORK.match(name) is not None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedWork:
+    """Events of one host's threads that have a cause: rows in no order, times on the host's clock in ps."""
+
+    names: tuple[str, ...]
+    name: I64  # row of names
+    cause: I64  # row of HOST_CAUSES
+    start: I64
+    end: I64
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
 def host_work(recording: Recording, origin: int) -> HostWork:
     """What a host did, from its threads' events."""
-    start_ns = session_start_ns(recording.space)
-    causes: dict[int, np.ndarray[tuple[int], np.dtype[np.int8]]] = {}
     starts: tuple[list[I64], ...] = tuple([] for _ in HOST_CAUSES)
     ends: tuple[list[I64], ...] = tuple([] for _ in HOST_CAUSES)
+    for _, _, cause, start, end in _caused(recording, origin):
+        for row in ints(np.unique(cause)):
+            mine = np.flatnonzero(cause == row)
+            starts[row].append(start[mine])
+            ends[row].append(end[mine])
+    return HostWork(
+        tuple(
+            union(Spans(np.concatenate(a), np.concatenate(b))) if a else Spans.of([], [])
+            for a, b in zip(starts, ends, strict=True)
+        )
+    )
+
+
+def named_work(recording: Recording, origin: int) -> NamedWork:
+    """The events behind ``host_work``, with their names."""
+    names: dict[str, int] = {}
+    columns: tuple[list[I64], ...] = ([], [], [], [])
+    for plane, meta, cause, start, end in _caused(recording, origin):
+        used, inverse = np.unique(meta, return_inverse=True)
+        rows = np.array([names.setdefault(plane.event_meta[row].label, len(names)) for row in ints(used)], np.int64)
+        for column, values in zip(columns, (rows[inverse], cause.astype(np.int64), start, end), strict=True):
+            column.append(values)
+    joined = [np.concatenate(column) if column else np.zeros(0, np.int64) for column in columns]
+    return NamedWork(tuple(names), joined[0], joined[1], joined[2], joined[3])
+
+
+def on_core(spans: Spans, core: CoreRecord, offset_ps: int) -> Spans:
+    """Spans of the host's clock on a core's, by the core's shift and the offset of ``compare_clocks``."""
+    return Spans(core.shift.to_device(spans.start) - offset_ps, core.shift.to_device(spans.end) - offset_ps)
+
+
+def _caused(recording: Recording, origin: int) -> Iterator[tuple[Plane, I32, npt.NDArray[np.int8], I64, I64]]:
+    """For each thread its events that have a cause: plane, metadata rows, causes, starts and ends."""
+    start_ns = session_start_ns(recording.space)
+    causes: dict[int, npt.NDArray[np.int8]] = {}
     for plane, line in host_lines(recording):
         table = causes.get(id(plane))
         if table is None:
@@ -109,18 +158,10 @@ def host_work(recording: Recording, origin: int) -> HostWork:
             owner, _, _ = events.find(plane.stat_row("hlo_op"))
             if plane.stat_row("device_ordinal") >= 0:
                 cause[owner] = -1
-        base = line_base_ps(line, start_ns, origin)
-        for row in ints(np.unique(cause[cause >= 0])):
-            mine = np.flatnonzero(cause == row)
-            start = events.offset_ps[mine] + base
-            starts[row].append(start)
-            ends[row].append(start + events.duration_ps[mine])
-    return HostWork(
-        tuple(
-            union(Spans(np.concatenate(a), np.concatenate(b))) if a else Spans.of([], [])
-            for a, b in zip(starts, ends, strict=True)
-        )
-    )
+        mine = np.flatnonzero(cause >= 0)
+        if len(mine):
+            start = events.offset_ps[mine] + line_base_ps(line, start_ns, origin)
+            yield plane, events.meta[mine], cause[mine], start, start + events.duration_ps[mine]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
