@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "collectives": ("tpuprof.cli.collectives", "List collectives with their exposed and hidden time."),
     "gaps": ("tpuprof.cli.gaps", "List stretches of idle time inside steps, longest first."),
     "memory": ("tpuprof.cli.memory", "Show how much memory programs need, and what is live at the peak."),
+    "explain": ("tpuprof.cli.explain", "Explain a rule: what a finding means, what to try, when it is wrong."),
     "demo": (
         "tpuprof.cli.demo",
         "Train a small sharded Transformer on simulated CPU devices, capture it, and report on it.",
