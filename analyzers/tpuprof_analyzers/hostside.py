@@ -1,0 +1,117 @@
+"""What the host's analyzers share: idle time by cause and step, and single gaps with the call that fills them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tpuprof.analysis import Context
+from tpuprof.tables.hostview import HostView, host_view
+from tpuprof.tables.hostwork import HOST_CAUSES
+from tpuprof.tables.sweep import Spans
+from tpuprof_analyzers.common import ROWS, period_of
+
+A_LOT = 0.25
+"""A step has a lot of some idle cause from this share of the largest on."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GapView:
+    """The gaps of the core that is idle most, with what its host did in each; times in ps.
+
+    ``causes`` has one column per host cause. ``view`` is null where the clocks cannot be compared: then they are 0.
+    """
+
+    device: str
+    gaps: pd.DataFrame
+    causes: np.ndarray[Any, np.dtype[np.int64]]
+    view: HostView | None
+
+    def cause_of(self, row: int) -> str | None:
+        """The host's cause with the most time in a gap."""
+        return HOST_CAUSES[int(self.causes[row].argmax())] if self.causes[row].any() else None
+
+    def host_steps(self, steps: Sequence[int], cause: str) -> list[int]:
+        """For each step window the step that the host was in when the cause kept the core waiting.
+
+        A window ends where the next step's device work begins, so that the host is often one step further. Without
+        annotations the windows' own numbers.
+        """
+        column = self.causes[:, HOST_CAUSES.index(cause)]
+        number = self.gaps["step"].to_numpy(np.int64)
+        result: list[int] = []
+        for step in steps:
+            mine = np.flatnonzero((number == step) & (column > 0))
+            found = None
+            if len(mine) and self.view is not None:
+                row = int(mine[column[mine].argmax()])
+                middle = int(self.gaps["start_ps"][row]) + int(self.gaps["duration_ps"][row]) // 2
+                found = self.view.step_at(middle)
+            result.append(step if found is None else found)
+        return result
+
+    def rows(self, wanted: Sequence[int], count: int = ROWS) -> list[dict[str, Any]]:
+        """The longest of these gaps as plain rows: step, length, cause, the call, the op before and after."""
+        length = self.gaps["duration_ps"].to_numpy(np.int64)
+        longest = sorted(wanted, key=lambda row: (-int(length[row]), row))[:count]
+        return [self._row(row) for row in longest]
+
+    def _row(self, row: int) -> dict[str, Any]:
+        gap = self.gaps.iloc[row]
+        start, length = int(gap["start_ps"]), int(gap["duration_ps"])
+        cause = self.cause_of(row)
+        call = None if self.view is None or cause is None else self.view.name_in(start, start + length, cause)
+        before, after = gap["before_op"], gap["after_op"]
+        return {
+            "device": self.device,
+            "step": int(gap["step"]),
+            "host_step": None if self.view is None else self.view.step_at(start + length // 2),
+            "start_ps": start,
+            "duration_ps": length,
+            "host_cause": cause,
+            "host_call": call,
+            "before_op": None if pd.isna(before) else str(before),
+            "after_op": None if pd.isna(after) else str(after),
+        }
+
+
+def idle_means(context: Context) -> dict[str, float | None]:
+    """Idle time by cause, means over counted steps and cores in ps; null where it is not known."""
+    causes = (context.breakdown or {"idle_causes": {}})["idle_causes"]
+    return {name.removesuffix("_ps"): value for name, value in causes.items()}
+
+
+def per_step(context: Context, column: str) -> pd.Series:
+    """A column of the partition per counted step, the mean over cores, in order of time."""
+    rows = context.partition
+    starts = rows.groupby("step")["start_ps"].min().sort_values(kind="stable")
+    means = rows.assign(value=rows[column].astype("float64").fillna(0.0)).groupby("step")["value"].mean()
+    return means.loc[starts.index]
+
+
+def recurrence(context: Context, series: pd.Series) -> tuple[list[int], int | None]:
+    """The steps in which a series (by step) is large, and their period if they return regularly."""
+    least = max(A_LOT * float(series.max()), context.floor * context.step_ps)
+    at = np.flatnonzero(series.to_numpy() >= least)
+    return [int(step) for step in series.index[at]], period_of([int(i) for i in at])
+
+
+def gap_view(context: Context, device: str | None = None) -> GapView | None:
+    """The gaps between and inside programs of a core, by default the one that is idle most; null without any."""
+    trace = context.trace
+    gaps = context.counted(trace.gaps)
+    if not len(gaps):
+        return None
+    if device is None:
+        device = str(gaps.groupby("device", observed=True, sort=False)["duration_ps"].sum().idxmax())
+    mine = gaps[(gaps["device"] == device).to_numpy()].reset_index(drop=True)
+    core = next(core for core in trace.built.cores if core.record.device.id == device)
+    view = host_view(trace.recordings, core, trace.origin_ns)
+    start = mine["start_ps"].to_numpy(np.int64)
+    spans = Spans(start, start + mine["duration_ps"].to_numpy(np.int64))
+    none = np.zeros((len(mine), len(HOST_CAUSES)), np.int64)
+    return GapView(device, mine, none if view is None else view.by_cause(spans), view)

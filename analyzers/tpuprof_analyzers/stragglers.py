@@ -1,0 +1,153 @@
+"""Cores that the others wait for: in most steps, or once."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tpuprof.analysis import AnalysisResult, Context, Finding
+from tpuprof.tables.schemas import COMPUTE_KINDS
+from tpuprof.units import format_ps
+from tpuprof_analyzers.common import MOSTLY, PAGES, of_step, steps_text
+
+FLOATS = npt.NDArray[np.float64]
+WAITS = ("collective_exposed_ps", "barrier_wait_ps")
+WORK = (*COMPUTE_KINDS, "host_transfer", "dma_wait")
+TRANSIENT = 1
+"""Steps at the start of a capture that are left out: cores do not begin to be recorded at the same instant."""
+MIN_STEPS = 4
+ONE_OFF_SHARE = 0.25
+"""A single step counts as held up by a core if it costs this share of the mean step."""
+
+
+class Stragglers:
+    """The core with the most work of its own in a step, while the others wait in collectives."""
+
+    name = "stragglers"
+    rules = ("TPU311", "TPU312")
+    needs = ("several_steps", "several_cores")
+    pages = PAGES
+
+    def run(self, context: Context) -> AnalysisResult:
+        """One finding for a chronic straggler, else one for steps that were held up once."""
+        work, waits = _tables(context)
+        unmet = () if find_spec("tpuprof.tables.arrivals") else (NO_ARRIVALS,)
+        if len(work) < MIN_STEPS:
+            return AnalysisResult(unmet=(f"Only {len(work)} steps are complete on every core.", *unmet))
+        values, waited = work.to_numpy(np.float64), waits.to_numpy(np.float64)
+        late = values.argmax(axis=1)
+        excess = values.max(axis=1) - np.median(values, axis=1)
+        others = (waited.sum(axis=1) - waited[np.arange(len(values)), late]) / (values.shape[1] - 1)
+        # Nobody gains more than they waited, nor more than the late core does beyond the others.
+        cost = np.minimum(excess, others)
+        cost[cost < context.floor * context.step_ps] = 0.0
+        core, count = _most_often(late, cost, values.shape[1])
+        if count >= MOSTLY * len(values):
+            found = _chronic(context, work, waits, core, cost, late)
+        else:
+            found = _one_off(context, work, late, cost)
+        return AnalysisResult(tuple(found), unmet)
+
+
+NO_ARRIVALS = "Arrival times at collectives are not known: a core is judged by its work per step."
+
+
+def _tables(context: Context) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Own work and waits by step and core, in ps: steps that count on every core, without the start's transient."""
+    rows = context.partition
+    rows = rows.assign(work=rows[[f"{part}_ps" for part in WORK]].sum(axis=1), wait=rows[list(WAITS)].sum(axis=1))
+    work = rows.pivot(index="step", columns="device", values="work").dropna()
+    starts = rows.groupby("step")["start_ps"].min().loc[work.index].sort_values(kind="stable")
+    order = starts.index[TRANSIENT:] if len(starts) > MIN_STEPS else starts.index
+    return work.loc[order], rows.pivot(index="step", columns="device", values="wait").loc[order]
+
+
+def _most_often(late: npt.NDArray[np.intp], cost: FLOATS, cores: int) -> tuple[int, int]:
+    counts = np.bincount(late[cost > 0], minlength=cores)
+    core = int(counts.argmax())
+    return core, int(counts[core])
+
+
+def _chronic(
+    context: Context,
+    work: pd.DataFrame,
+    waits: pd.DataFrame,
+    core: int,
+    cost: FLOATS,
+    late: npt.NDArray[np.intp],
+) -> list[Finding]:
+    ps = float(cost[late == core].sum()) / len(cost)
+    if not context.matters(ps):
+        return []
+    device = str(work.columns[core])
+    held = int((cost[late == core] > 0).sum())
+    means = [(str(name), float(work[name].mean()), float(waits[name].mean())) for name in work.columns]
+    rows = [{"device": name, "work_ps": own, "wait_ps": wait} for name, own, wait in sorted(means, key=_by_work)]
+    more = _more_work(context, device)
+    what = f", mostly {more[0]['part'].replace('_', ' ')}" if more else ""
+    own, median = float(work[work.columns[core]].mean()), float(np.median(work.to_numpy(np.float64)))
+    return [
+        context.finding(
+            "TPU311",
+            "One core holds the others up",
+            f"In {held} of {len(work)} steps {device} has the most work and the others wait for it: "
+            f"{format_ps(own)} of its own per step, the median is {format_ps(median)}{what}. With equal work the step "
+            f"would be shorter by at most {of_step(context, ps)}.",
+            "Give all cores the same work: pad or balance shards, sequence lengths and experts, and take work out of "
+            "'if axis_index == …' branches. If the work is equal, the chip or its host is slow: swap it and compare.",
+            ps,
+            confidence=context.confidence("steps", "cores"),
+            evidence={
+                "cores": rows[:16],
+                "more_work": more,
+                "steps": held,
+                "of_steps": len(work),
+            },
+            scope={"device": device},
+        )
+    ]
+
+
+def _one_off(context: Context, work: pd.DataFrame, late: npt.NDArray[np.intp], cost: FLOATS) -> list[Finding]:
+    at = np.flatnonzero(cost >= ONE_OFF_SHARE * context.step_ps)
+    ps = float(cost[at].sum()) / len(cost)
+    if not len(at) or len(at) > len(cost) / 4 or not context.matters(ps):
+        return []
+    worst = int(at[cost[at].argmax()])
+    numbers = [int(step) for step in work.index.to_numpy(np.int64)]
+    devices = [str(device) for device in work.columns]
+    order = [int(i) for i in at[np.argsort(-cost[at], kind="stable")]]
+    rows = [{"step": numbers[i], "device": devices[late[i]], "cost_ps": float(cost[i])} for i in order]
+    return [
+        context.finding(
+            "TPU312",
+            "A core held a step up",
+            f"{len(rows)} step(s) waited for one late core ({steps_text([numbers[i] for i in at])}); the worst is "
+            f"step {numbers[worst]}, where {devices[late[worst]]} cost {format_ps(float(cost[worst]))}. On average "
+            f"that is {of_step(context, ps)}.",
+            "Once is often the machine: an interrupted host, a retry on a link, a neighbour. Capture again; if the "
+            "same core returns, exclude it.",
+            ps,
+            confidence=context.confidence("steps", "cores", at_most="medium"),
+            evidence={"steps": rows[:10]},
+            scope={"device": devices[late[worst]], "step": numbers[worst]},
+        )
+    ]
+
+
+def _more_work(context: Context, device: str) -> list[dict[str, Any]]:
+    """The kinds of work of which a core has more than the mean of the others."""
+    mine = (context.partition["device"] == device).to_numpy()
+    rows: list[dict[str, Any]] = []
+    for part in WORK:
+        column = context.partition[f"{part}_ps"]
+        rows.append({"part": part, "more_ps": float(column[mine].mean() - column[~mine].mean())})
+    return sorted((row for row in rows if row["more_ps"] > 0), key=lambda row: -row["more_ps"])[:3]
+
+
+def _by_work(row: tuple[str, float, float]) -> float:
+    return -row[1]
