@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.cli import with_fake
+from tests.report.fake import without_analyzers
 from tpuprof.cli import main
 
 Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_analyzers() -> Iterator[None]:
+    yield from without_analyzers()
 
 
 @pytest.fixture

@@ -42,8 +42,16 @@ def install() -> None:
     sys.modules["tpuprof.trace"] = module
 
 
+def without_analyzers() -> None:
+    """Reports without findings, whether or not analyzers are installed."""
+    from tpuprof import registry
+
+    registry.discover = tuple
+
+
 if __name__ == "__main__":
     install()
+    without_analyzers()
     from tpuprof.cli import main
 
     sys.exit(main())

@@ -7,11 +7,13 @@ which is idle.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from tpuprof.formats.recording import Recording, Source
 from tpuprof.formats.xspace import Events, Line, Plane, Space
@@ -290,3 +292,10 @@ def fake_trace(n_devices: int = 4, **changes: Any) -> FakeTrace:
 
 HOSTILE = "<script>alert(1)</script>\x1b[31mred\x1b[0m\n::error::forged | `tick` [link](x) @team \u202eabc\x00"
 """A name that would break out of every format if it were written as it is."""
+
+
+def without_analyzers() -> Iterator[None]:
+    """Until resumed, no analyzer is found, whether or not the package is installed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tpuprof.registry.discover", tuple)
+        yield

@@ -21,7 +21,7 @@ def test_has_exactly_the_keys_of_the_contract() -> None:
     report = build_report(fake_trace(2))
     assert set(report) == {
         "schema_version", "command", "run", "quality", "steps", "outside_steps_ps", "critical_device", "breakdown",
-        "roofline", "collectives", "ops", "attribution", "findings",
+        "roofline", "collectives", "ops", "attribution", "findings", "analyzers",
     }  # fmt: skip
     assert (report["schema_version"], report["command"]) == (1, "report")
     assert set(report["run"]) == {

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from tpuprof import registry
 from tpuprof.report.plain import jsonable, records
 from tpuprof.tables.schemas import IDLE_CAUSES, KIND_SOURCES, PARTS
 from tpuprof.units import PS_PER_S
 
 if TYPE_CHECKING:
+    from tpuprof.analysis import Analyzer
     from tpuprof.trace import Trace
 
 SCHEMA_VERSION = 1
@@ -30,13 +32,18 @@ _COLLECTIVE_MEANS = ("bytes", "window_ps", "exposed_ps", "hidden_ps", "wait_ps",
 _COLLECTIVE_FIGURES = (*_COLLECTIVE_MEANS, "participants")
 
 
-def build_report(trace: Trace) -> dict[str, Any]:
+def build_report(trace: Trace, analyzers: Iterable[Analyzer] | None = None) -> dict[str, Any]:
     """The full analysis of a trace as JSON data (``schema_version`` 1).
 
     Times are in ps: rows as integers, means as floats. What is unknown is null; where a whole section is unknown,
     its ``reason`` says why.
+
+    Args:
+        trace: the run.
+        analyzers: where findings come from; null for all installed analyzers.
     """
     mean, ops = trace.breakdown(), op_rows(trace)
+    analysis = registry.analyze(trace, analyzers)
     breakdown = _no_breakdown(trace) if mean is None else jsonable(mean)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -51,7 +58,8 @@ def build_report(trace: Trace) -> dict[str, Any]:
         "collectives": collective_rows(trace),
         "ops": ops,
         "attribution": attribution(ops),
-        "findings": [],
+        "findings": [jsonable(finding.to_json()) for finding in analysis.findings],
+        "analyzers": [outcome.to_json() for outcome in analysis.outcomes],
     }
 
 

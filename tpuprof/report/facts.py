@@ -46,6 +46,11 @@ class Notice:
     source: str | None
     what: str
 
+    @property
+    def heading(self) -> str:
+        """The id, followed by the title where there is one of its own."""
+        return self.id if self.title == self.id else f"{self.id} {self.title}"
+
 
 def run_name(report: dict[str, Any]) -> str:
     """The run's name."""
@@ -219,6 +224,20 @@ def finding_notices(report: dict[str, Any]) -> list[Notice]:
         for f in report["findings"]
     ]
     return _worst_first(notices)
+
+
+def finding_notes(report: dict[str, Any]) -> list[str]:
+    """Sentences below the findings: where to read more, and what could not be looked at, with the reason."""
+    notes: list[str] = []
+    if report["findings"]:
+        rules = list(dict.fromkeys(notice.id for notice in finding_notices(report)))
+        notes.append(f"More on a rule: tpuprof explain {rules[0]}. Impacts overlap: do not add them.")
+    reasons: dict[str, list[str]] = {}
+    for outcome in rows_of(report.get("analyzers")):
+        for reason in outcome["reasons"] if outcome["status"] == "skipped" else ():
+            reasons.setdefault(clean(reason), []).append(clean(outcome["name"]))
+    notes += [f"Not looked at by {', '.join(names)}: {_sentence(reason)}" for reason, names in reasons.items()]
+    return notes
 
 
 def _worst_first(notices: list[Notice]) -> list[Notice]:

@@ -24,7 +24,7 @@ def report_html(report: dict[str, Any], top: int) -> str:
     title = escape(facts.run_name(report))
     sections = [
         _notices("Quality of the recording", facts.quality_notices(report)),
-        _notices("Findings", facts.finding_notices(report)),
+        _notices("Findings", facts.finding_notices(report), facts.finding_notes(report)),
         _steps(report),
     ]
     if report["breakdown"].get("step_ps"):
@@ -50,17 +50,18 @@ def _section(title: str, detail: str, body: str) -> str:
     return f"<section>\n<h2>{escape(title)}</h2>{soft}\n{body}\n</section>\n"
 
 
-def _notices(title: str, notices: list[facts.Notice]) -> str:
-    if not notices:
+def _notices(title: str, notices: list[facts.Notice], notes: list[str] | None = None) -> str:
+    if not notices and not notes:
         return ""
-    return _section(title, "", "".join(_notice(notice) for notice in notices))
+    below = "".join(f'<p class="soft">{escape(note)}</p>\n' for note in notes or ())
+    return _section(title, "", "".join(_notice(notice) for notice in notices) + below)
 
 
 def _notice(notice: facts.Notice) -> str:
     suggestion = f" <i>{escape(notice.suggestion)}</i>" if notice.suggestion else ""
     return (
         f'<div class="notice"><span class="tag {notice.severity}">{notice.severity}</span>'
-        f"<p><b>{escape(notice.title)}</b> {escape(notice.message)}{suggestion}</p></div>\n"
+        f"<p><b>{escape(notice.heading)}</b> {escape(notice.message)}{suggestion}</p></div>\n"
     )
 
 

@@ -23,6 +23,8 @@ def report_markdown(report: dict[str, Any], top: int) -> str:
     ]
     lines += _notices("Quality", facts.quality_notices(report))
     lines += _notices("Findings", facts.finding_notices(report))
+    notes = facts.finding_notes(report)
+    lines += [*(f"- {md(note)}" for note in notes), *([""] if notes else [])]
     lines += _steps(report)
     if report["breakdown"].get("step_ps"):
         lines += _breakdown(report)
@@ -47,7 +49,7 @@ def info_markdown(result: Result) -> str:
 def _notices(title: str, notices: list[facts.Notice]) -> list[str]:
     if not notices:
         return []
-    items = [f"- **{n.severity}** {md(n.title)}: {md(f'{n.message} {n.suggestion}'.strip())}" for n in notices]
+    items = [f"- **{n.severity}** {md(n.heading)}: {md(f'{n.message} {n.suggestion}'.strip())}" for n in notices]
     return [f"### {title}", "", *items, ""]
 
 

@@ -54,7 +54,7 @@ def info_text(result: Result, screen: Screen) -> str:
 def draw_report(report: dict[str, Any], screen: Screen, top: int) -> RenderableType:
     """The report for a rich console of the screen's width."""
     sections = [_head(report, screen), _notices("Quality", facts.quality_notices(report), screen)]
-    sections += [_notices("Findings", facts.finding_notices(report), screen), _steps(report, screen)]
+    sections += [_findings(report, screen), _steps(report, screen)]
     if report["breakdown"].get("step_ps"):
         sections += [_breakdown(report, screen), _cores(report, screen)]
     if report["ops"]:
@@ -86,11 +86,21 @@ def _notices(name: str, notices: list[facts.Notice], screen: Screen) -> Renderab
     for notice in notices:
         style = SEVERITY_STYLES[notice.severity]
         message = Text(notice.message)
+        if notice.title != notice.id:
+            message = Text.assemble((notice.title, "bold"), ". ", message)
         if notice.suggestion:
             message.append(f" {notice.suggestion}", style="italic")
         mark = Text(f"{_MARKS[notice.severity]} {notice.severity}", style=style)
-        grid.add_row(mark, Text(notice.title, style="bold"), message)
+        grid.add_row(mark, Text(notice.id, style="bold"), message)
     return Group(section_title(name, screen), indented(grid))
+
+
+def _findings(report: dict[str, Any], screen: Screen) -> RenderableType | None:
+    notices = _notices("Findings", facts.finding_notices(report), screen)
+    notes = [indented(Text(note, style="dim")) for note in facts.finding_notes(report)]
+    if notices is None:
+        return Group(section_title("Findings: none above the floor", screen), *notes) if notes else None
+    return Group(notices, *notes)
 
 
 def _steps(report: dict[str, Any], screen: Screen) -> RenderableType:
