@@ -183,8 +183,8 @@ class Context:
         return ps / self.step_ps if self.step_ps else 0.0
 
     def matters(self, ps: float) -> bool:
-        """Whether a time per step reaches the floor."""
-        return self.step_ps > 0 and ps >= self.floor * self.step_ps
+        """Whether a time per step reaches the floor; no time never does."""
+        return ps > 0 and self.step_ps > 0 and ps >= self.floor * self.step_ps
 
     def severity(self, ps: float) -> Severity:
         """``warning`` from a tenth of the step on, else ``info``."""

@@ -53,12 +53,12 @@ def discover() -> tuple[Analyzer | Outcome, ...]:
 
     found: dict[str, Analyzer | Outcome] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda e: (e.name, e.value)):
-        loaded = _load(entry)
-        twice = entry.name in found
-        key = f"{entry.name} ({entry.value})" if twice else entry.name
-        if twice and not isinstance(loaded, Outcome):
-            loaded = Outcome(key, "failed", (f"Another package has an analyzer {entry.name!r}; this one is not run.",))
-        found[key] = loaded
+        if entry.name not in found:
+            found[entry.name] = _load(entry)
+            continue
+        key = f"{entry.name} ({entry.value})"
+        reason = f"Another package has an analyzer {entry.name!r}; this one is not run."
+        found[key] = Outcome(key, "failed", (reason,))
     return tuple(found.values())
 
 

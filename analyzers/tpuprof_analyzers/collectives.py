@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from tpuprof.analysis import AnalysisResult, Context, Finding
@@ -88,8 +89,9 @@ def _exposed(context: Context, groups: pd.DataFrame, ps: float) -> Finding:
 
 def _idle_async(context: Context, groups: pd.DataFrame, bound_ps: float) -> list[Finding]:
     """Asynchronous collectives under which nothing runs."""
+    exposed, window = (groups[name].to_numpy(np.float64) for name in ("per_step_ps", "window_ps"))
     pairs = groups["form"].isin(["async", "async_line"]).to_numpy()
-    bare: pd.DataFrame = groups[pairs & (groups["per_step_ps"] > (1 - HIDES_NOTHING) * groups["window_ps"]).to_numpy()]
+    bare = groups.take(np.flatnonzero(pairs & (exposed > (1 - HIDES_NOTHING) * window)))
     ps = min(float(bare["per_step_ps"].sum()), bound_ps)
     if not len(bare) or not context.matters(ps):
         return []

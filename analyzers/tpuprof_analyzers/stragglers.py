@@ -118,10 +118,12 @@ def _one_off(context: Context, work: pd.DataFrame, late: npt.NDArray[np.intp], c
     if not len(at) or len(at) > len(cost) / 4 or not context.matters(ps):
         return []
     worst = int(at[cost[at].argmax()])
-    numbers = [int(step) for step in work.index.to_numpy(np.int64)]
+    numbers: list[int] = work.index.tolist()
     devices = [str(device) for device in work.columns]
     order = [int(i) for i in at[np.argsort(-cost[at], kind="stable")]]
-    rows = [{"step": numbers[i], "device": devices[late[i]], "cost_ps": float(cost[i])} for i in order]
+    rows: list[dict[str, Any]] = [
+        {"step": numbers[i], "device": devices[int(late[i])], "cost_ps": float(cost[i])} for i in order
+    ]
     return [
         context.finding(
             "TPU312",
