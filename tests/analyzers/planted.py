@@ -34,7 +34,7 @@ def batches(fault: str) -> Iterator[np.ndarray]:
 
 def next_batch(data: np.ndarray, number: int, fault: str) -> np.ndarray:
     if fault == "input" and number % PERIOD == PERIOD - 1:
-        time.sleep(0.15)
+        time.sleep(0.4)
     if fault == "recompile" and number >= WARMUP and number % PERIOD == PERIOD - 1:
         return data[: BATCH - 4 * number]
     return data

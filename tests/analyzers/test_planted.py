@@ -64,8 +64,8 @@ def test_a_sleeping_input_pipeline_is_found_with_its_period(planted: Any) -> Non
     assert found["evidence"]["steps"] == [7, 15, 23]
     assert "every 8th step (steps 7, 15, 23)" in found["message"]
     assert "next_batch" in found["scope"]["host_call"]
-    # Three sleeps of 150 ms over 23 steps are 19.6 ms per step, nearly all of it idle time.
-    assert 0.8 * 19.6e9 < found["impact_ps"] < 1.5 * 19.6e9
+    # Three sleeps of 400 ms over 23 steps are 52.2 ms per step, nearly all of it idle time.
+    assert 0.8 * 52.2e9 < found["impact_ps"] < 1.5 * 52.2e9
     assert "TPU431" not in findings
     assert "TPU406" not in findings, "the same stall is not reported twice"
 
@@ -100,7 +100,8 @@ def test_a_device_with_more_work_is_found(planted: Any) -> None:
     assert found["scope"]["device"].endswith("CPU:2")
     assert found["evidence"]["more_work"][0]["part"] == "matmul"
     assert found["evidence"]["cores"][0]["device"] == trace.devices[2].id
-    assert found["impact_ps"] <= findings["TPU301"]["impact_ps"], "what the others lose is exposed in the collective"
+    # What the others lose is exposed in the collective (the first step is left out of one of the two).
+    assert found["impact_ps"] <= 1.2 * findings["TPU301"]["impact_ps"]
     assert {"TPU401", "TPU421", "TPU431"}.isdisjoint(findings)
 
 
