@@ -156,6 +156,11 @@ class Context:
         """The rows of table ``collectives`` that lie in counted steps."""
         return self.counted(self.trace.collectives)
 
+    @cached_property
+    def gaps(self) -> pd.DataFrame:
+        """The rows of table ``gaps`` that lie in counted steps."""
+        return self.counted(self.trace.gaps)
+
     def counted(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Those rows (with columns ``device`` and ``step``) that lie in counted steps; all of them without steps."""
         import numpy as np

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tpuprof.analysis import Context
-from tpuprof.tables.hostview import HostView, host_view
+from tpuprof.tables.hostview import HostLog, HostView, host_log
 from tpuprof.tables.hostwork import HOST_CAUSES
 from tpuprof.tables.sweep import Spans
 from tpuprof_analyzers.common import ROWS, period_of
@@ -24,16 +24,20 @@ class GapView:
     """The gaps of the core that is idle most, with what its host did in each; times in ps.
 
     ``causes`` has one column per host cause. ``view`` is null where the clocks cannot be compared: then they are 0.
+    ``main`` is the host's cause with the most time in each gap (a row of HOST_CAUSES), -1 for none.
     """
 
     device: str
     gaps: pd.DataFrame
     causes: np.ndarray[Any, np.dtype[np.int64]]
+    main: np.ndarray[Any, np.dtype[np.int64]]
     view: HostView | None
+    log: HostLog | None
 
-    def cause_of(self, row: int) -> str | None:
-        """The host's cause with the most time in a gap."""
-        return HOST_CAUSES[int(self.causes[row].argmax())] if self.causes[row].any() else None
+    def caused_by(self, *causes: str) -> list[int]:
+        """The gaps whose main cause is one of these."""
+        wanted = [HOST_CAUSES.index(cause) for cause in causes]
+        return np.flatnonzero(np.isin(self.main, wanted)).tolist()
 
     def host_steps(self, steps: Sequence[int], cause: str) -> list[int]:
         """For each step window the step that the host was in when the cause kept the core waiting.
@@ -63,7 +67,7 @@ class GapView:
     def _row(self, row: int) -> dict[str, Any]:
         gap = self.gaps.iloc[row]
         start, length = int(gap["start_ps"]), int(gap["duration_ps"])
-        cause = self.cause_of(row)
+        cause = HOST_CAUSES[int(self.main[row])] if self.main[row] >= 0 else None
         call = None if self.view is None or cause is None else self.view.name_in(start, start + length, cause)
         before, after = gap["before_op"], gap["after_op"]
         return {
@@ -100,18 +104,26 @@ def recurrence(context: Context, series: pd.Series) -> tuple[list[int], int | No
     return [int(step) for step in series.index[at]], period_of([int(i) for i in at])
 
 
-def gap_view(context: Context, device: str | None = None) -> GapView | None:
-    """The gaps between and inside programs of a core, by default the one that is idle most; null without any."""
-    trace = context.trace
-    gaps = context.counted(trace.gaps)
+def gap_view(context: Context, device: str | None = None, log: HostLog | None = None) -> GapView | None:
+    """The gaps between and inside programs of a core; null without any.
+
+    Args:
+        context: the context.
+        device: the core; null for the one that is idle most.
+        log: its host's log, if it was read before.
+    """
+    trace, gaps = context.trace, context.gaps
     if not len(gaps):
         return None
     if device is None:
         device = str(gaps.groupby("device", observed=True, sort=False)["duration_ps"].sum().idxmax())
     mine = gaps[(gaps["device"] == device).to_numpy()].reset_index(drop=True)
     core = next(core for core in trace.built.cores if core.record.device.id == device)
-    view = host_view(trace.recordings, core, trace.origin_ns)
+    host = core.record.device.host
+    log = log if log is not None and log.host == host else host_log(trace.recordings, host, trace.origin_ns)
+    view = None if log is None else log.on(core)
     start = mine["start_ps"].to_numpy(np.int64)
     spans = Spans(start, start + mine["duration_ps"].to_numpy(np.int64))
-    none = np.zeros((len(mine), len(HOST_CAUSES)), np.int64)
-    return GapView(device, mine, none if view is None else view.by_cause(spans), view)
+    causes = np.zeros((len(mine), len(HOST_CAUSES)), np.int64) if view is None else view.by_cause(spans)
+    main = np.where(causes.any(axis=1), causes.argmax(axis=1), -1)
+    return GapView(device, mine, causes, main, view, log)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
@@ -20,6 +18,7 @@ ELSEWHERE = ("input", "compile")
 LAUNCH = ("dispatch", "host_python")
 PAUSES = ("garbage_collection", "checkpoint")
 INSIDE = ("intra_program", "dma_in_flight")
+SYNC = HOST_CAUSES.index("host_sync")
 LOOKED_AT = 8
 """How many cores are looked at for fetches."""
 
@@ -56,12 +55,17 @@ class Idle:
 def _fetches(context: Context, most_idle: GapView, means: dict[str, float]) -> list[Finding]:
     """Gaps in which a blocking fetch comes back: the device had run dry, because the host waited for a value.
 
-    The value is read from one core, which may not be the one that is idle most: several are looked at.
+    The value is read from one core, which may not be the one that is idle most: several of that host are looked at.
     """
     if most_idle.view is None:
         return []
-    others = [device.id for device in context.trace.devices if device.id != most_idle.device][: LOOKED_AT - 1]
-    views = [most_idle, *(view for name in others if (view := gap_view(context, name)) is not None)]
+    if not bool((most_idle.view.work.cause == SYNC).any()):
+        return []
+    devices, log = context.trace.devices, most_idle.log
+    host = next(device.host for device in devices if device.id == most_idle.device)
+    others = [device.id for device in devices if device.host == host and device.id != most_idle.device]
+    seen = [gap_view(context, name, log) for name in others[: LOOKED_AT - 1]]
+    views = [most_idle, *(view for view in seen if view is not None)]
     gains = [_behind_fetches(view) for view in views]
     best = max(range(len(views)), key=lambda at: float(gains[at].sum()))
     view, hit = views[best], gains[best] > 0
@@ -108,7 +112,7 @@ def _calls(view: GapView, rows: npt.NDArray[np.intp]) -> list[str]:
     if view.view is None:
         return []
     work = view.view.work
-    mine = work.cause == HOST_CAUSES.index("host_sync")
+    mine = work.cause == SYNC
     names: dict[str, None] = {}
     length = view.gaps["duration_ps"].to_numpy(np.int64)
     for row in sorted((int(r) for r in rows), key=lambda r: -int(length[r]))[:5]:
@@ -133,7 +137,7 @@ def _launches(context: Context, view: GapView, means: dict[str, float]) -> list[
             "ahead instead of waiting for each step, and keep Python out of the loop.",
             ps,
             confidence=context.confidence("steps", "host"),
-            evidence={"causes": {c: means[c] for c in LAUNCH}, "gaps": view.rows(_rows_of(view, LAUNCH))},
+            evidence={"causes": {c: means[c] for c in LAUNCH}, "gaps": view.rows(view.caused_by(*LAUNCH))},
             scope={"device": view.device},
         )
     ]
@@ -158,7 +162,7 @@ def _pauses(context: Context, view: GapView, means: dict[str, float]) -> list[Fi
             evidence={
                 "causes": {c: means[c] for c in PAUSES},
                 "period_steps": period,
-                "gaps": view.rows(_rows_of(view, PAUSES)),
+                "gaps": view.rows(view.caused_by(*PAUSES)),
             },
             scope={"device": view.device},
         )
@@ -194,8 +198,8 @@ def _unexplained(
     if not context.matters(ps):
         return []
     why = "nothing that the host recorded explains it" if reason is None else f"its cause is not known: {reason}"
-    quiet = [row for row in range(len(view.gaps)) if view.cause_of(row) is None and not view.gaps["inside_run"][row]]
-    rows = view.rows(quiet)
+    quiet = (view.main < 0) & ~view.gaps["inside_run"].to_numpy(np.bool_)
+    rows = view.rows(np.flatnonzero(quiet).tolist())
     where = f" The longest gap is {format_ps(rows[0]['duration_ps'])} in step {rows[0]['step']}." if rows else ""
     return [
         context.finding(
@@ -244,7 +248,3 @@ def _stall(context: Context, view: GapView) -> list[Finding]:
             scope={"device": view.device},
         )
     ]
-
-
-def _rows_of(view: GapView, causes: Sequence[str]) -> list[int]:
-    return [row for row in range(len(view.gaps)) if view.cause_of(row) in causes]

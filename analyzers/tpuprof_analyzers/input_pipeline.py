@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from tpuprof.analysis import AnalysisResult, Context
-from tpuprof.tables.hostwork import HOST_CAUSES
 from tpuprof.units import format_ps
 from tpuprof_analyzers.common import PAGES, of_step, when
-from tpuprof_analyzers.hostside import GapView, gap_view, idle_means, per_step, recurrence
-
-INPUT = HOST_CAUSES.index("input")
+from tpuprof_analyzers.hostside import gap_view, idle_means, per_step, recurrence
 
 
 class InputPipeline:
@@ -32,7 +25,7 @@ class InputPipeline:
         steps, period = recurrence(context, series)
         view = gap_view(context)
         steps = steps if view is None else view.host_steps(steps, "input")
-        rows = [] if view is None else _gaps(view)
+        rows = [] if view is None else view.rows(view.caused_by("input"))
         calls = [row["host_call"] for row in rows if row["host_call"]]
         named = f" The host is in {calls[0]!r}." if calls else ""
         longest = float(series.max())
@@ -63,10 +56,4 @@ def _suggestion(period: int | None) -> str:
     return (
         "Load and transfer the next batch while the device works on this one: a background thread or process that "
         f"keeps two or more batches on the device (jax.device_put ahead of use).{every}"
-    )
-
-
-def _gaps(view: GapView) -> list[dict[str, Any]]:
-    return view.rows(
-        [int(row) for row in np.flatnonzero(view.causes.argmax(axis=1) == INPUT) if view.causes[row, INPUT]]
     )

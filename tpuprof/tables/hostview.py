@@ -74,20 +74,32 @@ class HostView:
         return np.searchsorted(ends, gaps.end, side="right") > np.searchsorted(ends, gaps.start, side="left")
 
 
-def host_view(recordings: Sequence[Recording], core: Core, origin: int) -> HostView | None:
-    """The view of a core's host; null where their clocks cannot be compared."""
-    if core.clocks.reason is not None:
-        return None
+@dataclass(frozen=True, slots=True, eq=False)
+class HostLog:
+    """A host's named work and its step annotations, on its own clock."""
+
+    host: str
+    work: NamedWork
+    steps: StepMarks | None
+
+    def on(self, core: Core) -> HostView | None:
+        """The view of one of the host's cores; null where the clocks cannot be compared."""
+        if core.clocks.reason is not None:
+            return None
+        work, offset = self.work, core.clocks.offset_ps
+        moved = on_core(Spans(work.start, work.end), core.record, offset)
+        steps = None
+        if self.steps is not None:
+            at = on_core(Spans(self.steps.start, self.steps.end), core.record, offset)
+            steps = StepMarks(self.steps.number, at.start, at.end)
+        return HostView(NamedWork(work.names, work.name, work.cause, moved.start, moved.end), steps)
+
+
+def host_log(recordings: Sequence[Recording], host: str, origin: int) -> HostLog | None:
+    """What a host recorded of itself; null if there is no such host."""
     for recording in recordings:
-        if recording.host == core.record.device.host:
-            work, marks = named_work(recording, origin), step_annotations(recording, origin)
-            offset = core.clocks.offset_ps
-            moved = on_core(Spans(work.start, work.end), core.record, offset)
-            steps = None if marks is None else on_core(Spans(marks.start, marks.end), core.record, offset)
-            return HostView(
-                NamedWork(work.names, work.name, work.cause, moved.start, moved.end),
-                None if marks is None or steps is None else StepMarks(marks.number, steps.start, steps.end),
-            )
+        if recording.host == host:
+            return HostLog(host, named_work(recording, origin), step_annotations(recording, origin))
     return None
 
 
