@@ -21,13 +21,15 @@ from tpuprof.errors import TpuprofError
 
 if TYPE_CHECKING:
     from tpuprof.capture import Capture, capture, step, steps
+    from tpuprof.registry import analyze
     from tpuprof.trace import Trace, load
 
-__all__ = ["Capture", "TpuprofError", "Trace", "__version__", "capture", "load", "step", "steps"]
+__all__ = ["Capture", "TpuprofError", "Trace", "__version__", "analyze", "capture", "load", "step", "steps"]
 
 _LAZY = {
     "Capture": "tpuprof.capture",
     "Trace": "tpuprof.trace",
+    "analyze": "tpuprof.registry",
     "capture": "tpuprof.capture",
     "load": "tpuprof.trace",
     "step": "tpuprof.capture",
