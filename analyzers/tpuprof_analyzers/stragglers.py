@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,25 +35,57 @@ class Stragglers:
     def run(self, context: Context) -> AnalysisResult:
         """One finding for a chronic straggler, else one for steps that were held up once."""
         work, waits = _tables(context)
-        unmet = () if find_spec("tpuprof.tables.arrivals") else (NO_ARRIVALS,)
         if len(work) < MIN_STEPS:
-            return AnalysisResult(unmet=(f"Only {len(work)} steps are complete on every core.", *unmet))
-        values, waited = work.to_numpy(np.float64), waits.to_numpy(np.float64)
-        late = values.argmax(axis=1)
-        excess = values.max(axis=1) - np.median(values, axis=1)
-        others = (waited.sum(axis=1) - waited[np.arange(len(values)), late]) / (values.shape[1] - 1)
-        # Nobody gains more than they waited, nor more than the late core does beyond the others.
-        cost = np.minimum(excess, others)
-        cost[cost < context.floor * context.step_ps] = 0.0
-        core, count = _most_often(late, cost, values.shape[1])
-        if count >= MOSTLY * len(values):
-            found = _chronic(context, work, waits, core, cost, late)
+            return AnalysisResult(unmet=(f"Only {len(work)} steps are complete on every core.",))
+        delays = _by_arrival(context, work)
+        held = _Delays("has the most work", *_by_work(context, work, waits)) if delays is None else delays
+        counts = np.bincount(held.late[held.cost > 0], minlength=len(work.columns))
+        core = int(counts.argmax())
+        if int(counts[core]) >= MOSTLY * len(work):
+            found = _chronic(context, work, waits, core, held)
         else:
-            found = _one_off(context, work, late, cost)
-        return AnalysisResult(tuple(found), unmet)
+            found = _one_off(context, work, held)
+        return AnalysisResult(tuple(found), (NO_ARRIVALS,) if delays is None else ())
 
 
 NO_ARRIVALS = "Arrival times at collectives are not known: a core is judged by its work per step."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Delays:
+    """Which core (a column) each step was lost to, how much that cost in ps, and what the core did."""
+
+    what: str
+    late: npt.NDArray[np.intp]
+    cost: FLOATS
+
+
+def _by_arrival(context: Context, work: pd.DataFrame) -> _Delays | None:
+    """From the table of arrivals at collectives; null where this version, or the trace, has none in these steps."""
+    table: pd.DataFrame | None = getattr(context.trace, "arrivals", None)
+    if table is None or not len(table):
+        return None
+    rows = context.counted(table.take(np.flatnonzero(~table["transient"].to_numpy(np.bool_))))
+    if not len(rows):
+        return None
+    sums = rows.assign(step=rows["step"].astype("int64")).groupby(["step", "device"], observed=True)["late_ps"].sum()
+    late_by = sums.unstack("device", fill_value=0).reindex(index=work.index, columns=work.columns, fill_value=0)
+    values = late_by.to_numpy(np.float64)
+    cost = values.max(axis=1)
+    return _Delays("arrives last at collectives", values.argmax(axis=1), _above_floor(context, cost))
+
+
+def _by_work(context: Context, work: pd.DataFrame, waits: pd.DataFrame) -> tuple[npt.NDArray[np.intp], FLOATS]:
+    """From the work per step: nobody gains more than they waited, nor more than the late core does beyond others."""
+    values, waited = work.to_numpy(np.float64), waits.to_numpy(np.float64)
+    late = values.argmax(axis=1)
+    excess = values.max(axis=1) - np.median(values, axis=1)
+    others = (waited.sum(axis=1) - waited[np.arange(len(values)), late]) / (values.shape[1] - 1)
+    return late, _above_floor(context, np.minimum(excess, others))
+
+
+def _above_floor(context: Context, cost: FLOATS) -> FLOATS:
+    return np.where(cost < context.floor * context.step_ps, 0.0, cost)
 
 
 def _tables(context: Context) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -66,27 +98,15 @@ def _tables(context: Context) -> tuple[pd.DataFrame, pd.DataFrame]:
     return work.loc[order], rows.pivot(index="step", columns="device", values="wait").loc[order]
 
 
-def _most_often(late: npt.NDArray[np.intp], cost: FLOATS, cores: int) -> tuple[int, int]:
-    counts = np.bincount(late[cost > 0], minlength=cores)
-    core = int(counts.argmax())
-    return core, int(counts[core])
-
-
-def _chronic(
-    context: Context,
-    work: pd.DataFrame,
-    waits: pd.DataFrame,
-    core: int,
-    cost: FLOATS,
-    late: npt.NDArray[np.intp],
-) -> list[Finding]:
+def _chronic(context: Context, work: pd.DataFrame, waits: pd.DataFrame, core: int, delays: _Delays) -> list[Finding]:
+    late, cost = delays.late, delays.cost
     ps = float(cost[late == core].sum()) / len(cost)
     if not context.matters(ps):
         return []
     device = str(work.columns[core])
     held = int((cost[late == core] > 0).sum())
     means = [(str(name), float(work[name].mean()), float(waits[name].mean())) for name in work.columns]
-    rows = [{"device": name, "work_ps": own, "wait_ps": wait} for name, own, wait in sorted(means, key=_by_work)]
+    rows = [{"device": name, "work_ps": own, "wait_ps": wait} for name, own, wait in sorted(means, key=_most_work)]
     more = _more_work(context, device)
     what = f", mostly {more[0]['part'].replace('_', ' ')}" if more else ""
     own, median = float(work[work.columns[core]].mean()), float(np.median(work.to_numpy(np.float64)))
@@ -94,8 +114,8 @@ def _chronic(
         context.finding(
             "TPU311",
             "One core holds the others up",
-            f"In {held} of {len(work)} steps {device} has the most work and the others wait for it: "
-            f"{format_ps(own)} of its own per step, the median is {format_ps(median)}{what}. With equal work the step "
+            f"In {held} of {len(work)} steps {device} {delays.what} and the others wait for it: "
+            f"{format_ps(own)} of its own per step, the median is {format_ps(median)}{what}. Without it the step "
             f"would be shorter by at most {of_step(context, ps)}.",
             "Give all cores the same work: pad or balance shards, sequence lengths and experts, and take work out of "
             "'if axis_index == …' branches. If the work is equal, the chip or its host is slow: swap it and compare.",
@@ -104,6 +124,7 @@ def _chronic(
             evidence={
                 "cores": rows[:16],
                 "more_work": more,
+                "judged_by": delays.what,
                 "steps": held,
                 "of_steps": len(work),
             },
@@ -112,7 +133,8 @@ def _chronic(
     ]
 
 
-def _one_off(context: Context, work: pd.DataFrame, late: npt.NDArray[np.intp], cost: FLOATS) -> list[Finding]:
+def _one_off(context: Context, work: pd.DataFrame, delays: _Delays) -> list[Finding]:
+    late, cost = delays.late, delays.cost
     at = np.flatnonzero(cost >= ONE_OFF_SHARE * context.step_ps)
     ps = float(cost[at].sum()) / len(cost)
     if not len(at) or len(at) > len(cost) / 4 or not context.matters(ps):
@@ -151,5 +173,5 @@ def _more_work(context: Context, device: str) -> list[dict[str, Any]]:
     return sorted((row for row in rows if row["more_ps"] > 0), key=lambda row: -row["more_ps"])[:3]
 
 
-def _by_work(row: tuple[str, float, float]) -> float:
+def _most_work(row: tuple[str, float, float]) -> float:
     return -row[1]

@@ -6,7 +6,7 @@ The partition gives idle causes per step; this looks at single gaps, for those w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -95,11 +95,22 @@ class HostLog:
         return HostView(NamedWork(work.names, work.name, work.cause, moved.start, moved.end), steps)
 
 
-def host_log(recordings: Sequence[Recording], host: str, origin: int) -> HostLog | None:
-    """What a host recorded of itself; null if there is no such host."""
+def host_log(recordings: Sequence[Recording], host: str, origin: int, ahead_ps: int = 0) -> HostLog | None:
+    """What a host recorded of itself; null if there is no such host.
+
+    Args:
+        recordings: all hosts.
+        host: the host's name.
+        origin: time zero in ns.
+        ahead_ps: how far the host's clock is ahead of the one that its cores were moved to.
+    """
     for recording in recordings:
         if recording.host == host:
-            return HostLog(host, named_work(recording, origin), step_annotations(recording, origin))
+            work, marks = named_work(recording, origin), step_annotations(recording, origin)
+            if ahead_ps:
+                work = replace(work, start=work.start - ahead_ps, end=work.end - ahead_ps)
+                marks = None if marks is None else StepMarks(marks.number, marks.start - ahead_ps, marks.end - ahead_ps)
+            return HostLog(host, work, marks)
     return None
 
 
