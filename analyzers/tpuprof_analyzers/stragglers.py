@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tpuprof.analysis import AnalysisResult, Context, Finding
+from tpuprof.analysis import SERIOUS, AnalysisResult, Context, Evidence, Finding
 from tpuprof.tables.schemas import COMPUTE_KINDS
 from tpuprof.units import format_ps
-from tpuprof_analyzers.common import MOSTLY, PAGES, of_step, steps_text
+from tpuprof_analyzers.common import MOSTLY, PAGES, of_step, steps_text, top_rows
 
 FLOATS = npt.NDArray[np.float64]
 WAITS = ("collective_exposed_ps", "barrier_wait_ps")
@@ -25,15 +25,15 @@ ONE_OFF_SHARE = 0.25
 
 
 class Stragglers:
-    """The core with the most work of its own in a step, while the others wait in collectives."""
+    """Cores that come late to collectives, or where that is not known, have the most work of their own."""
 
     name = "stragglers"
-    rules = ("TPU311", "TPU312")
+    rules = ("TPU311", "TPU312", "TPU313")
     needs = ("several_steps", "several_cores")
     pages = PAGES
 
     def run(self, context: Context) -> AnalysisResult:
-        """One finding for a chronic straggler, else one for steps that were held up once."""
+        """One finding for a chronic straggler, else one for steps that were held up; and one for waits outside steps."""
         work, waits = _tables(context)
         if len(work) < MIN_STEPS:
             return AnalysisResult(unmet=(f"Only {len(work)} steps are complete on every core.",))
@@ -45,6 +45,7 @@ class Stragglers:
             found = _chronic(context, work, waits, core, held)
         else:
             found = _one_off(context, work, held)
+        found += _outside(context)
         return AnalysisResult(tuple(found), (NO_ARRIVALS,) if delays is None else ())
 
 
@@ -62,8 +63,8 @@ class _Delays:
 
 def _by_arrival(context: Context, work: pd.DataFrame) -> _Delays | None:
     """From the table of arrivals at collectives; null where this version, or the trace, has none in these steps."""
-    table: pd.DataFrame | None = getattr(context.trace, "arrivals", None)
-    if table is None or not len(table):
+    table = _arrivals(context)
+    if table is None:
         return None
     rows = context.counted(table.take(np.flatnonzero(~table["transient"].to_numpy(np.bool_))))
     if not len(rows):
@@ -73,6 +74,48 @@ def _by_arrival(context: Context, work: pd.DataFrame) -> _Delays | None:
     values = late_by.to_numpy(np.float64)
     cost = values.max(axis=1)
     return _Delays("arrives last at collectives", values.argmax(axis=1), _above_floor(context, cost))
+
+
+def _outside(context: Context) -> list[Finding]:
+    """The longest wait for a core outside steps, as at the start of a program; null impact, as no step is longer."""
+    table = _arrivals(context)
+    if table is None:
+        return []
+    outside = table.take(np.flatnonzero(table["step"].isna().to_numpy() & table["wait_ps"].notna().to_numpy()))
+    # The n-th time each core came to the op: cores of one group come equally often.
+    came: dict[tuple[str, str], int] = {}
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    rows = top_rows(outside, ("device", "op", "arrival_ps", "wait_ps"), len(outside))
+    for row in sorted(rows, key=lambda r: int(r["arrival_ps"])):
+        time = came[row["device"], row["op"]] = came.get((row["device"], row["op"]), 0) + 1
+        groups.setdefault((row["op"], time), []).append({"device": row["device"], "wait_ps": int(row["wait_ps"])})
+    if not groups:
+        return []
+    (op, _), group = max(groups.items(), key=lambda item: max(row["wait_ps"] for row in item[1]))
+    group = sorted(group, key=lambda row: row["wait_ps"])
+    late, last = group[0]["device"], group[-1]
+    if last["wait_ps"] < SERIOUS * context.step_ps:
+        return []
+    return [
+        Finding(
+            rule="TPU313",
+            severity="info",
+            title="Cores wait for a late one outside steps",
+            message=f"{late} comes last to {op}, outside all steps: {last['device']} waits "
+            f"{format_ps(last['wait_ps'])} for it (a step takes {format_ps(context.step_ps)}).",
+            suggestion="Once at the start is usual: hosts and chips do not begin together. If it returns between steps "
+            "(evaluation, checkpoints), look at what the late core or its host did before.",
+            confidence=context.confidence("cores"),
+            evidence=(Evidence("waits", group[:16]),),
+            scope={"device": late, "op": op},
+        )
+    ]
+
+
+def _arrivals(context: Context) -> pd.DataFrame | None:
+    """Table ``arrivals``; null where this version, or the trace, has none."""
+    table: pd.DataFrame | None = getattr(context.trace, "arrivals", None)
+    return table if table is not None and len(table) else None
 
 
 def _by_work(context: Context, work: pd.DataFrame, waits: pd.DataFrame) -> tuple[npt.NDArray[np.intp], FLOATS]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import tpuprof
@@ -241,6 +242,62 @@ def test_a_late_start_of_the_capture_is_no_straggler(tmp_path: Path) -> None:
 
 def test_cores_that_take_turns_are_no_chronic_straggler(tmp_path: Path) -> None:
     assert found(with_straggler([0, 1, 2, 3, 0, 1, 2, 3], tmp_path), "stragglers") == {}
+
+
+def with_arrivals(trace: Trace, rows: list[tuple[int | None, int, int, int, bool]]) -> Trace:
+    """The trace with this table of arrivals: (step, core, late us, wait us, transient), one collective per step."""
+    frame = pd.DataFrame(
+        {
+            "device": pd.Categorical([f"h/TPU:{row[1]}" for row in rows], categories=[d.id for d in trace.devices]),
+            "step": pd.array([row[0] for row in rows], dtype="Int64"),
+            "op": pd.Categorical(["all-reduce.2"] * len(rows)),
+            "arrival_ps": pd.Series([n * US for n in range(len(rows))], dtype="int64"),
+            "late_ps": pd.Series([row[2] * US for row in rows], dtype="int64"),
+            "wait_ps": pd.array([row[3] * US for row in rows], dtype="Int64"),
+            "group_size": pd.Series([4] * len(rows), dtype="int32"),
+            "transient": pd.Series([row[4] for row in rows], dtype="bool"),
+        }
+    )
+    vars(trace)["arrivals"] = frame  # as the cached property of the same name would
+    return trace
+
+
+def test_arrivals_decide_where_they_are_known(tmp_path: Path) -> None:
+    trace = with_straggler([2] * 10, tmp_path)
+    rows = [(step, core, 150 if core == 1 and step else 0, 0, step == 0) for step in range(10) for core in range(4)]
+    result = analyzer("stragglers").run(Context(with_arrivals(trace, rows)))
+    (chronic,) = result.findings
+    assert (chronic.rule, chronic.scope) == ("TPU311", {"device": "h/TPU:1"})
+    assert chronic.impact_ps == 150 * US
+    assert "In 9 of 9 steps h/TPU:1 arrives last at collectives" in chronic.message
+    assert result.unmet == ()
+
+
+def test_without_arrivals_in_steps_work_decides_and_the_reason_is_told(tmp_path: Path) -> None:
+    trace = with_arrivals(
+        with_straggler([2] * 10, tmp_path), [(0, core, 500 * (core == 3), 0, True) for core in range(4)]
+    )
+    result = analyzer("stragglers").run(Context(trace))
+    assert [(f.rule, f.scope["device"]) for f in result.findings] == [("TPU311", "h/TPU:2")]
+    assert "judged by its work" in result.unmet[0]
+
+
+def test_a_late_core_outside_steps_is_named(tmp_path: Path) -> None:
+    waits = [(None, 0, 0, 5, True), (None, 1, 0, 300, True), (None, 2, 40, 1, True), (None, 3, 0, 41, True)]
+    later = [(None, core, 0, 20 - core, True) for core in range(4)]
+    trace = with_arrivals(with_straggler([None] * 8, tmp_path), [*waits, *later])
+    (finding,) = analyzer("stragglers").run(Context(trace)).findings
+    assert (finding.rule, finding.impact_ps) == ("TPU313", None)
+    assert finding.scope == {"device": "h/TPU:2", "op": "all-reduce.2"}
+    assert "h/TPU:2 comes last to all-reduce.2, outside all steps: h/TPU:1 waits 300 us for it" in finding.message
+    assert [row["wait_ps"] for row in evidence(finding)["waits"]] == [1 * US, 5 * US, 41 * US, 300 * US]
+
+
+def test_short_waits_outside_steps_are_not_worth_telling(tmp_path: Path) -> None:
+    trace = with_arrivals(
+        with_straggler([None] * 8, tmp_path), [(None, core, 0, 79 * (core > 0), True) for core in range(4)]
+    )
+    assert analyzer("stragglers").run(Context(trace)).findings == ()
 
 
 def timed(lengths: list[float], tmp_path: Path) -> dict[str, Finding]:
