@@ -33,7 +33,7 @@ class Stragglers:
     pages = PAGES
 
     def run(self, context: Context) -> AnalysisResult:
-        """One finding for a chronic straggler, else one for steps that were held up; and one for waits outside steps."""
+        """One finding for a chronic straggler or else for single steps; and one for waits outside steps."""
         work, waits = _tables(context)
         if len(work) < MIN_STEPS:
             return AnalysisResult(unmet=(f"Only {len(work)} steps are complete on every core.",))
