@@ -79,11 +79,11 @@ def analyze(trace: Trace, analyzers: Iterable[Analyzer | Outcome] | None = None,
             outcomes.append(analyzer)
             findings += [_failed(analyzer.name, analyzer.reasons[0])]
             continue
-        missing = unmet(analyzer, trace)
-        if missing:
-            outcomes.append(Outcome(analyzer.name, "skipped", missing))
-            continue
         try:
+            missing = unmet(analyzer, trace)
+            if missing:
+                outcomes.append(Outcome(analyzer.name, "skipped", missing))
+                continue
             result = _checked(analyzer, analyzer.run(context))
         except Exception as error:  # whatever an analyzer does, the others go on
             reason = f"{type(error).__name__}: {error}"[:500]

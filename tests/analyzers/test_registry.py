@@ -77,6 +77,18 @@ def test_a_wrong_result_is_a_crash_too(trace: Trace, result: Any, message: str) 
     assert message in analysis.findings[0].message
 
 
+def test_needs_that_cannot_be_looked_at_are_a_crash_of_that_analyzer_alone(
+    trace: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(trace: Trace) -> str | None:
+        raise AttributeError("no such table")
+
+    monkeypatch.setitem(registry.NEEDS, "steps", broken)
+    analysis = analyze(trace, [Fake("bad", needs=("steps",)), Fake("good", found("TPU201", 1.0))])
+    assert [(o.name, o.status) for o in analysis.outcomes] == [("bad", "failed"), ("good", "ran")]
+    assert [f.rule for f in analysis.findings] == ["TPU201", "TPU190"]
+
+
 def test_interrupts_are_not_swallowed(trace: Trace) -> None:
     def stop(context: Context) -> AnalysisResult:
         raise KeyboardInterrupt

@@ -50,7 +50,7 @@ def test_help_lists_commands_without_importing_them() -> None:
 
 def test_machine_formats_do_not_import_rich() -> None:
     code = (
-        "from tests.cli.with_fake import install\ninstall()\n"
+        "from tests.cli.with_fake import install, without_analyzers\ninstall()\nwithout_analyzers()\n"
         "from tpuprof.cli import main\nassert main(['report', 'clean', {!r}]) == 0"
     )
     assert "rich" not in imported_by(code.format("--json"))
