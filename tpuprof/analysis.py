@@ -32,6 +32,7 @@ _ASPECT_OF_QUALITY = {
     "cores_missing": "cores",
     "planes_without_ops": "cores",
     "device_plane_missing": "cores",
+    "clocks_not_comparable": "cores",
     "host_device_offset": "host",
     "several_main_programs": "steps",
     "steps_by_time": "steps",

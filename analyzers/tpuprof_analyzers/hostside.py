@@ -121,16 +121,11 @@ def gap_view(context: Context, device: str | None = None, log: HostLog | None = 
     core = next(core for core in trace.built.cores if core.record.device.id == device)
     host = core.record.device.host
     if log is None or log.host != host:
-        log = host_log(trace.recordings, host, trace.origin_ns, _ahead_ps(context, host))
+        ahead = trace.built.host_clocks.offset_ps.get(host, 0)
+        log = host_log(trace.recordings, host, trace.origin_ns, ahead)
     view = None if log is None else log.on(core)
     start = mine["start_ps"].to_numpy(np.int64)
     spans = Spans(start, start + mine["duration_ps"].to_numpy(np.int64))
     causes = np.zeros((len(mine), len(HOST_CAUSES)), np.int64) if view is None else view.by_cause(spans)
     main = np.where(causes.any(axis=1), causes.argmax(axis=1), -1)
     return GapView(device, mine, causes, main, view, log)
-
-
-def _ahead_ps(context: Context, host: str) -> int:
-    """How far a host's clock is ahead of the run's common one; 0 where hosts keep their own clocks."""
-    clocks: Any = getattr(context.trace.built, "host_clocks", None)
-    return 0 if clocks is None else int(clocks.offset_ps.get(host, 0))

@@ -49,7 +49,7 @@ class Stragglers:
         return AnalysisResult(tuple(found), (NO_ARRIVALS,) if delays is None else ())
 
 
-NO_ARRIVALS = "Arrival times at collectives are not known: a core is judged by its work per step."
+NO_ARRIVALS = "No arrivals at collectives inside steps can be compared: a core is judged by its work per step."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,10 +62,8 @@ class _Delays:
 
 
 def _by_arrival(context: Context, work: pd.DataFrame) -> _Delays | None:
-    """From the table of arrivals at collectives; null where this version, or the trace, has none in these steps."""
-    table = _arrivals(context)
-    if table is None:
-        return None
+    """From the table of arrivals at collectives; null where it has none in these steps."""
+    table = context.trace.arrivals
     rows = context.counted(table.take(np.flatnonzero(~table["transient"].to_numpy(np.bool_))))
     if not len(rows):
         return None
@@ -78,9 +76,7 @@ def _by_arrival(context: Context, work: pd.DataFrame) -> _Delays | None:
 
 def _outside(context: Context) -> list[Finding]:
     """The longest wait for a core outside steps, as at the start of a program; null impact, as no step is longer."""
-    table = _arrivals(context)
-    if table is None:
-        return []
+    table = context.trace.arrivals
     outside = table.take(np.flatnonzero(table["step"].isna().to_numpy() & table["wait_ps"].notna().to_numpy()))
     # The n-th time each core came to the op: cores of one group come equally often.
     came: dict[tuple[str, str], int] = {}
@@ -110,12 +106,6 @@ def _outside(context: Context) -> list[Finding]:
             scope={"device": late, "op": op},
         )
     ]
-
-
-def _arrivals(context: Context) -> pd.DataFrame | None:
-    """Table ``arrivals``; null where this version, or the trace, has none."""
-    table: pd.DataFrame | None = getattr(context.trace, "arrivals", None)
-    return table if table is not None and len(table) else None
 
 
 def _by_work(context: Context, work: pd.DataFrame, waits: pd.DataFrame) -> tuple[npt.NDArray[np.intp], FLOATS]:

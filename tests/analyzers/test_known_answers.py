@@ -335,6 +335,14 @@ def test_noise_is_neither(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
+def test_the_late_chip_before_the_first_all_reduce_is_named(real_traces: Path) -> None:
+    trace = load(real_traces / "v6e-4-host-offload")
+    finding = found(trace, "stragglers")["TPU313"]
+    assert finding.scope == {"device": "host/TPU:0", "op": "all-reduce"}
+    assert [round(row["wait_ps"] / 1e9, 2) for row in evidence(finding)["waits"]] == [0.0, 11.78, 26.65, 340.98]
+
+
+@pytest.mark.real
 def test_nothing_is_claimed_that_a_trace_without_steps_cannot_tell(real_traces: Path) -> None:
     analysis = analyze(tpuprof.load(real_traces / "mi300-gemm"), builtin())
     assert [f.rule for f in analysis.findings] == ["TPU402"]
