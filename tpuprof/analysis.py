@@ -38,10 +38,12 @@ _ASPECT_OF_QUALITY = {
     "steps_by_time": "steps",
     "steps_matched_by_order": "steps",
     "step_numbers_repeat": "steps",
+    "step_rows_unreadable": "steps",
     "loop_break": "steps",
     "capture_incomplete": "steps",
     "hlo_missing": "hlo",
     "hlo_unreadable": "hlo",
+    "hlo_not_joined": "hlo",
     "sidecar_unreadable": None,
     "collector_warning": None,
 }
