@@ -1,4 +1,7 @@
-"""Command lines without their secrets: what is stored beside a trace may be passed on to other people."""
+"""Command lines without their secrets: what is stored beside a trace may be passed on to other people.
+
+Used when a capture writes its sidecar, inside the user's program, and by redaction; hence free of dependencies.
+"""
 
 from __future__ import annotations
 
@@ -46,13 +49,17 @@ def mask_text(text: str) -> str:
     return " ".join(mask_arguments(text.split()))
 
 
+def mask_credentials(text: str) -> str:
+    """A text as it is, but for tokens of well-known services and passwords within addresses."""
+    return _SECRET_VALUE.sub(MASK, _URL_PASSWORD.sub(rf"\g<head>{MASK}", text))
+
+
 def _mask_one(argument: str, bare: str) -> str:
     dashes = argument[: len(argument) - len(bare)]
     match = _ASSIGNMENT.match(bare)
     if match is not None and _SECRET_NAME.search(match["name"]):
         return f"{dashes}{bare[: match.start('value')]}{MASK}"
-    text = _URL_PASSWORD.sub(rf"\g<head>{MASK}", argument)
-    text = _INNER.sub(_mask_inner, text)
+    text = _INNER.sub(_mask_inner, _URL_PASSWORD.sub(rf"\g<head>{MASK}", argument))
     return _SECRET_VALUE.sub(MASK, text)
 
 
