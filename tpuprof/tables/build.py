@@ -100,7 +100,7 @@ def build(recordings: Sequence[Recording], programs: Programs, step_program: str
         levels = op_levels(record, infos)
         windows = find_windows(record, record.ops.duration, infos)
         clocks = compare_clocks(record, launch_delays(record), annotations.get(record.device.host))
-        host = _on_core(work[record.device.host], record, clocks)
+        host = on_core(work[record.device.host], record, clocks)
         parts = partition(record, record.ops.duration, levels, windows, run, step, host)
         cores.append(Core(record, nesting, levels, run, windows, step, parts, clocks))
     quality = [
@@ -115,7 +115,7 @@ def build(recordings: Sequence[Recording], programs: Programs, step_program: str
     return Built(origin, tuple(cores), infos, steps, tuple(empty), tuple(quality))
 
 
-def _on_core(work: HostWork, core: CoreRecord, clocks: Comparison) -> list[Spans]:
+def on_core(work: HostWork, core: CoreRecord, clocks: Comparison) -> list[Spans]:
     """What the host did, on the core's clock; empty if the clocks cannot be compared."""
     if clocks.reason is not None:
         return []
