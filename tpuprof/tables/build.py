@@ -18,6 +18,7 @@ from tpuprof.tables.cpu import cpu_cores
 from tpuprof.tables.gpu import GPU_PLANE, gpu_cores
 from tpuprof.tables.host import step_annotations
 from tpuprof.tables.hostwork import Comparison, HostWork, compare_clocks, host_work, launch_delays
+from tpuprof.tables.kept_steps import kept_steps
 from tpuprof.tables.nesting import Nesting, nest
 from tpuprof.tables.partition import CorePartition, op_levels, partition
 from tpuprof.tables.programs import Programs
@@ -93,7 +94,8 @@ def build(recordings: Sequence[Recording], programs: Programs, step_program: str
     ]
     runs = [find_runs(r, n, infos) for r, n in zip(records, nestings, strict=True)]
     annotations = {recording.host: marks for recording in recordings if (marks := step_annotations(recording, origin))}
-    steps = find_steps(records, runs, annotations, step_program)
+    kept = kept_steps(recordings, records, origin) if records and step_program is None else None
+    steps = kept or find_steps(records, runs, annotations, step_program)
     work = {recording.host: host_work(recording, origin) for recording in recordings}
     cores: list[Core] = []
     for record, nesting, run, step in zip(records, nestings, runs, steps.cores, strict=True):
@@ -109,7 +111,8 @@ def build(recordings: Sequence[Recording], programs: Programs, step_program: str
         *_hlo_quality(recordings, cores, infos, programs),
         *_expected_cores(cores, infos),
         *programs.quality,
-        *(q for core in cores for q in (*core.runs.quality, *core.clocks.quality)),
+        # At the edges of a part of a run, recorded and found executions must differ.
+        *(q for core in cores for q in (*(() if kept else core.runs.quality), *core.clocks.quality)),
         *steps.quality,
     ]
     return Built(origin, tuple(cores), infos, steps, tuple(empty), tuple(quality))
