@@ -27,7 +27,7 @@ def ops_frame(built: Built) -> pd.DataFrame:
     info = _cat([core.record.ops.info[rows] for core, rows in zip(built.cores, keep, strict=True)])
     infos = built.infos
     lanes, lane = _lanes(built.cores, keep)
-    valid = _cat([c.record.ops.valid[rows] for c, rows in zip(built.cores, keep, strict=True)])
+    valid = _cat([c.record.ops.valid[rows] for c, rows in zip(built.cores, keep, strict=True)], np.bool_)
     run = _cat([c.runs.of_op[rows] for c, rows in zip(built.cores, keep, strict=True)])
     module = _module_codes(built, keep)
     frame = pd.DataFrame(
