@@ -93,7 +93,8 @@ class Redactor:
         if key.lower() in PATH_KEYS:
             return self.path(text)
         if key.lower() in _COMMAND_KEYS:
-            return ARGUMENTS
+            first, *others = text.split() or [""]
+            return " ".join([self.path(first), *([ARGUMENTS] if others else [])])
         return self.text(text)
 
     def json(self, value: Any, key: str = "") -> Any:

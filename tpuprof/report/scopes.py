@@ -77,7 +77,7 @@ def _nested(rows: list[dict[str, Any]]) -> dict[str, Any]:
     by_path: dict[str, dict[str, Any]] = {}
     whole: dict[str, Any] = {}
     for row in rows:
-        node = {
+        node: dict[str, Any] = {
             "name": row["name"],
             "path": row["path"],
             "marks": row["marks"].split(",") if row["marks"] else [],
