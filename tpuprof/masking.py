@@ -21,7 +21,7 @@ _SECRET_VALUE = re.compile(
     r"sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|hf_[A-Za-z0-9]{16,}|xox[a-z]-[\w-]{10,}"
     r"|AKIA[0-9A-Z]{12,}|AIza[\w-]{20,}|ya29\.[\w.-]{10,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"
 )
-_URL_PASSWORD = re.compile(r"(?P<head>[A-Za-z][A-Za-z0-9+.-]*://[^\s/@:]*:)[^\s/@]+(?=@)")
+_URL_PASSWORD = re.compile(r"(?P<head>[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s/@:]*:)[^\s/@]+(?=@)")
 # Inside a longer argument: the query of an address, a JSON text, a list of settings.
 _INNER = re.compile(r"(?P<head>(?P<name>[\w.\-]+)[\"']?\s*[=:]\s*[\"']?)(?P<value>[^\s\"',;&#}]+)")
 

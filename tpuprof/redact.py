@@ -28,7 +28,7 @@ _SUFFIX = (
     r"|gz|zip|tar|ya?ml|toml|cfg|ini|sh|hlo|mlir|np[yz]|pkl|ckpt|gin|textproto|pbtxt)"
 )
 _PART = r"[^\s/\\\"'<>|:,;(){}\[\]=*?$]+"
-_URL = re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]*://(?P<rest>[^\s\"'<>|,;)\]}]*)")
+_URL = re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]{0,30}://(?P<rest>[^\s\"'<>|,;)\]}]*)")
 _QUOTED = re.compile(
     r"(?P<quote>[\"'])(?:[A-Za-z]:)?[/\\](?!(?:device|host):)[^\"'\n]*[/\\](?P<base>[^\"'/\\\n]*)(?P=quote)"
 )
@@ -38,6 +38,11 @@ _WINDOWS = re.compile(rf"(?<![\w/])(?:[A-Za-z]:[\\/]|\\\\)(?:{_PART}[\\/]+)*(?P<
 _ABSOLUTE = re.compile(rf"(?<![\w)\]}}*.%/\\-])(?:~[\w.-]*)?/(?!(?:device|host):)/*(?:{_PART}/+)+(?P<base>{_PART})?")
 _HOME = re.compile(rf"(?<![\w./])~[\w.-]*/+(?P<base>{_PART})?")
 _RELATIVE = re.compile(rf"(?<![\w/.\\-])(?:\.{{0,2}}/)?(?:[\w.+-]+[/\\])+(?P<base>[\w.+-]+\.{_SUFFIX})(?![\w/])")
+# A program with options: what follows the first of them may be anything.
+_COMMAND = re.compile(
+    r"(?P<program>(?:(?:^|(?<=\s))(?:\S*[/\\])?(?:i?python[\d.]*|bash|sh|zsh|env|sudo|srun|torchrun|mpirun)"
+    r"|(?<!\S)\S+\.(?:py|sh|pex|par|exe|bin))(?:\s+[^\s-]\S*){0,3}?)\s+--?[A-Za-z][^\n]*"
+)
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
 _IPV4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")
 _IPV6 = re.compile(
@@ -136,6 +141,8 @@ class Redactor:
             text = _BASE64.sub(BLOB, text)
         if "@" in text or "://" in text or len(text) >= 16:
             text = mask_credentials(text)
+        if " -" in text:
+            text = _COMMAND.sub(rf"\g<program> {ARGUMENTS}", text)
         if "/" in text or "\\" in text:
             text = _URL.sub(_last_of_url, text)
             whole = _WHOLE.match(text)

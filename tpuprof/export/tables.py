@@ -115,7 +115,10 @@ def _parquet(schema: Schema, frame: pd.DataFrame) -> bytes:
         table.schema.field(column.name).with_metadata({"unit": column.unit, "meaning": column.meaning})
         for column in schema
     ]
-    about: dict[Any, Any] = {**(table.schema.metadata or {}), b"tpuprof": json.dumps({"table": schema.name, "meaning": schema.meaning})}
+    about: dict[Any, Any] = {
+        **(table.schema.metadata or {}),
+        b"tpuprof": json.dumps({"table": schema.name, "meaning": schema.meaning}),
+    }
     out = io.BytesIO()
     pq.write_table(table.cast(pa.schema(fields, metadata=about)), out, compression="zstd")
     return out.getvalue()

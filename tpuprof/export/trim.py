@@ -103,27 +103,30 @@ def _part(core: Core, numbers: frozenset[int]) -> _Part | None:
     rows = np.flatnonzero(np.isin(steps.number, list(numbers)))
     if not len(rows):
         return None
-    low, high = int(steps.start[rows].min()), int(steps.end[rows].max())
+    low = int(steps.start[rows].min())
+    high = max(int(steps.end[rows].max()), low + 1)
     windows, ops = core.windows, core.record.ops
     touching = (windows.start < high) & (windows.end > low)
     if touching.any():
-        low, high = min(low, int(windows.start[touching].min())), max(high, int(windows.end[touching].max()))
+        # One more, as a half that takes no time begins where the window ends.
+        low, high = min(low, int(windows.start[touching].min())), max(high, int(windows.end[touching].max()) + 1)
     # A program that runs across an edge must be seen to do so.
     modules, of_op = core.runs.modules, core.runs.of_op
     across_low = np.flatnonzero((modules.start < low) & (modules.end > low))
     across_high = np.flatnonzero((modules.start < high) & (modules.end > high))
     before = ops.end[np.isin(of_op, across_low) & (ops.start < low)]
     after = ops.start[np.isin(of_op, across_high) & (ops.start >= high)]
+    low = min(low, int(before.max()) - 1) if len(before) else low
+    high = max(high, int(after.min()) + 1) if len(after) else high
+    if not bool(((ops.start < high) & ((ops.end > low) | (ops.start >= low))).any()):
+        # A core without any op is none: steps that hold no work keep the op next to them.
+        near = int(ops.start[np.argmin(np.abs(ops.start - low))])
+        low, high = min(low, near), max(high, near + 1)
     chosen = CoreSteps(
         steps.number[rows], steps.start[rows], steps.end[rows], steps.complete[rows], steps.closed[rows],
         steps.pause[rows], steps.matched[rows], steps.counted[rows],
     )  # fmt: skip
-    return _Part(
-        core,
-        min(low, int(before.max()) - 1) if len(before) else low,
-        max(high, int(after.min()) + 1) if len(after) else high,
-        chosen,
-    )
+    return _Part(core, low, high, chosen)
 
 
 def _trimmed(space: Space, parts: Sequence[_Part], numbers: frozenset[int] | None, origin: int, source: str) -> Space:

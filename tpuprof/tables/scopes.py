@@ -118,7 +118,7 @@ def scope_tree(ops: pd.DataFrame, steps: pd.DataFrame | None = None) -> pd.DataF
             marks_of.append(())
             continue
         split = split_scope(text)
-        leaf_of[row] = nodes.add(split.names)
+        leaf_of[row] = nodes.add(split.names or (NO_SCOPE,))
         backward[row], recomputed[row] = "transpose" in split.marks, "rematted_computation" in split.marks
         marks_of.append(split.marks)
     leaf_of[-1] = nodes.add((NO_SCOPE,)) if -1 in used else 0
