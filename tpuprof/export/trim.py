@@ -162,7 +162,7 @@ def _trimmed(space: Space, parts: Sequence[_Part], numbers: frozenset[int] | Non
     if start_ns is not None and space.task_times_ns()[0] != start_ns:
         # Without it the session would seem to begin with the first line that is left.
         planes.append(Plane(0, "Task Environment", (), (), (), {"profile_start_time": start_ns}))
-    cores = [(part.core.record.device.id.rpartition("/")[2], part.steps) for part in parts]
+    cores = [(part.core.record.device.id.rpartition("/")[2], part.steps, part.core.clocks) for part in parts]
     planes.append(steps_plane(source, cores, start_ns, origin))
     return replace(space, planes=tuple(planes))
 
@@ -184,7 +184,7 @@ def _cpu_mask(
     """Which events of a thread are ops of chosen steps, and which are ops of CPU devices at all."""
     events = line.events
     ordinal, present = events.int_stat(plane.stat_row("device_ordinal"))
-    known = present & (events.ref_stat(plane.stat_row("hlo_op")) >= 0)
+    known = present & (plane.text_codes(events, "hlo_op") >= 0)
     mask = np.zeros(len(events), np.bool_)
     start = events.offset_ps + line_base_ps(line, start_ns, origin)
     for number, part in cpus.items():

@@ -18,7 +18,7 @@ from tpuprof.tables.cpu import cpu_cores
 from tpuprof.tables.gpu import GPU_PLANE, gpu_cores
 from tpuprof.tables.host import step_annotations
 from tpuprof.tables.hostwork import Comparison, HostWork, compare_clocks, host_work, launch_delays
-from tpuprof.tables.kept_steps import kept_steps
+from tpuprof.tables.kept_steps import kept_clocks, kept_steps
 from tpuprof.tables.nesting import Nesting, nest
 from tpuprof.tables.partition import CorePartition, op_levels, partition
 from tpuprof.tables.programs import Programs
@@ -101,7 +101,8 @@ def build(recordings: Sequence[Recording], programs: Programs, step_program: str
     for record, nesting, run, step in zip(records, nestings, runs, steps.cores, strict=True):
         levels = op_levels(record, infos)
         windows = find_windows(record, record.ops.duration, infos)
-        clocks = compare_clocks(record, launch_delays(record), annotations.get(record.device.host))
+        clocks = kept_clocks(recordings, record) if kept else None
+        clocks = clocks or compare_clocks(record, launch_delays(record), annotations.get(record.device.host))
         host = on_core(work[record.device.host], record, clocks)
         parts = partition(record, record.ops.duration, levels, windows, run, step, host)
         cores.append(Core(record, nesting, levels, run, windows, step, parts, clocks))

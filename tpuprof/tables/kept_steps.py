@@ -1,7 +1,7 @@
-"""The steps of a trimmed run, as they were in the whole one.
+"""What a trimmed run keeps of the whole one: its steps, and how clocks compare.
 
-A part of a run cannot say where its last step ended or which steps were whole, so whoever trims a run writes the
-steps into a plane of its own: a line per core, an event per step, named by its number.
+A part of a run cannot say where its last step ended, which steps were whole, or how certain the mapping of clocks was.
+Whoever trims a run writes that into a plane of its own: a line per core, an event per step, named by its number.
 """
 
 from __future__ import annotations
@@ -11,33 +11,39 @@ from collections.abc import Sequence
 import numpy as np
 
 from tpuprof.formats.recording import Recording
-from tpuprof.formats.xspace import EventMeta, Events, Line, Plane, StatKind
+from tpuprof.formats.xspace import EventMeta, Events, Line, Plane, StatKind, StatValue
 from tpuprof.quality import Quality
 from tpuprof.tables.arrays import ints
 from tpuprof.tables.clock import line_base_ps, session_start_ns
+from tpuprof.tables.hostwork import Comparison
 from tpuprof.tables.rows import MAX_PS, CoreRecord
 from tpuprof.tables.steps import CoreSteps, Steps, StepSource
 
 PLANE = "tpuprof:steps"
+_OFFSET = "clock offset"
 _FLAGS = ("complete", "closed", "matched", "counted")
 _SOURCES: dict[str, StepSource] = {
     "steps_line": "steps_line", "host_annotation": "host_annotation", "module": "module", "none": "none",
 }  # fmt: skip
 
 
-def steps_plane(source: str, cores: Sequence[tuple[str, CoreSteps]], start_ns: int | None, origin: int) -> Plane:
-    """The plane that keeps steps.
+def steps_plane(
+    source: str, cores: Sequence[tuple[str, CoreSteps, Comparison]], start_ns: int | None, origin: int
+) -> Plane:
+    """The plane that keeps steps and clocks.
 
     Args:
         source: where the steps come from.
-        cores: the steps of each core of one host by its name without the host, such as ``TPU:0``.
+        cores: for each core of one host its name without the host, such as ``TPU:0``, its steps, and its clocks.
         start_ns: when the host's session began.
         origin: the origin of the steps' times, in ns since the epoch.
     """
     base = line_base_ps(Line(0, "", 0, Events.empty()), start_ns, origin)
     rows: dict[int, int] = {}
     lines: list[Line] = []
-    for number, (name, steps) in enumerate(cores, 1):
+    stats: dict[str, StatValue] = {"source": source}
+    for number, (name, steps, clocks) in enumerate(cores, 1):
+        stats[f"{name} {_OFFSET}"] = clocks.offset_ps if clocks.reason is None else clocks.reason
         n = len(steps)
         flags = np.stack([steps.complete, steps.closed, steps.matched, steps.counted], axis=1).astype(np.int64)
         events = Events(
@@ -52,7 +58,7 @@ def steps_plane(source: str, cores: Sequence[tuple[str, CoreSteps]], start_ns: i
         )
         lines.append(Line(number, name, 0, events))
     metas = tuple(EventMeta(row + 1, str(step), "", {}) for step, row in rows.items())
-    return Plane(0, PLANE, tuple(lines), metas, _FLAGS, {"source": source})
+    return Plane(0, PLANE, tuple(lines), metas, _FLAGS, stats)
 
 
 def kept_steps(recordings: Sequence[Recording], cores: Sequence[CoreRecord], origin: int) -> Steps | None:
@@ -74,6 +80,15 @@ def kept_steps(recordings: Sequence[Recording], cores: Sequence[CoreRecord], ori
     numbers = {number for steps in found for number in ints(steps.number[steps.matched])}
     source = sources.pop()
     return Steps(source, tuple(found), 0 if source == "none" else len(numbers), None, (_trimmed(found),))
+
+
+def kept_clocks(recordings: Sequence[Recording], core: CoreRecord) -> Comparison | None:
+    """How the clocks of a core and its host compare by what a trimmed run says; null if it says nothing."""
+    planes = [plane for r in recordings if r.host == core.device.host and (plane := r.space.plane(PLANE)) is not None]
+    found = planes[0].stats.get(f"{core.device.id.rpartition('/')[2]} {_OFFSET}") if planes else None
+    if isinstance(found, str) and found:
+        return Comparison(0, found)
+    return Comparison(found, None) if isinstance(found, int) and abs(found) < MAX_PS else None
 
 
 def _core_steps(plane: Plane, line: Line, start_ns: int | None, origin: int) -> CoreSteps | None:
