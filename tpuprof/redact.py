@@ -59,7 +59,7 @@ _HOME_USER = re.compile(r"(?<![\w)])[/\\](?:home|Users)[/\\]+(?P<user>[^\s/\\\"'
 _USERS_USER = re.compile(rf"(?<![\w)])users/(?P<user>[\w.-]{{1,64}})/(?:[\w.+-]+/)*[\w.+-]+\.{_SUFFIX}(?!\w)")
 # Accounts that name nobody, and host names that name no machine.
 _NOBODY = frozenset({"root", "user", "users", "runner", "ubuntu", "jupyter", "shared", "public", "default", "jovyan"})
-_NOWHERE = frozenset({"", "localhost", "host", "unknown"})
+_NOWHERE = frozenset({"", "localhost", "host", "unknown", "cpu", "gpu", "tpu", "device", "metadata"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,3 +182,10 @@ def test_times_before_the_origin_are_moved_and_said(tmp_path: Path) -> None:
     assert all(event.get("ts", 0) >= 0 for event in document["traceEvents"])
     first = tracks_of(document)["/device:TPU:0", "XLA Ops"][0]
     assert first["ts"] == moved + int(trace.ops["start_ps"].iloc[0]) // 10**6
+
+
+def test_a_run_without_devices_shows_its_threads(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.add_host("h").add_thread("python").event("work", 0, 5)
+    tracks = tracks_of(json.loads(exported(tpuprof.load(trace.write(tmp_path)))))
+    assert {key: [e["name"] for e in events] for key, events in tracks.items()} == {("/host:CPU", "python"): ["work"]}

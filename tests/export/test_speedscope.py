@@ -12,6 +12,7 @@ import tpuprof
 from tests.inputs.clean import f00
 from tpuprof.errors import UsageError
 from tpuprof.export.speedscope import speedscope_document
+from tpuprof.testing import TraceBuilder
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
 UNITS = {"bytes", "microseconds", "milliseconds", "nanoseconds", "none", "seconds"}
@@ -73,3 +74,10 @@ def test_neighbours_are_joined(tmp_path: Path) -> None:
 def test_bound(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="12 ops, more than --max-events 11"):
         speedscope_document(tpuprof.load(f00(tmp_path)), 11)
+
+
+def test_a_run_without_devices_has_no_profile(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.add_host("h").add_thread("python").event("work", 0, 5)
+    with pytest.raises(UsageError, match="no device op, so there is no profile"):
+        speedscope_document(tpuprof.load(trace.write(tmp_path)), 11)

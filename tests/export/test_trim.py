@@ -192,3 +192,15 @@ def test_kept_clocks(tmp_path: Path, stated: str | int | float, reason: str | No
     plane.add_line("TPU:0", timestamp_ns=1_700_000_000_000_000_000).event("7", 0, 1000)
     (core,) = tpuprof.load(trace.write(tmp_path)).built.cores
     assert (core.clocks.reason, core.clocks.offset_ps) == (reason, offset)
+
+
+def test_hosts_with_like_names_keep_their_files(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for number, name in enumerate(["a b", "a_b", "A_B", "x" * 200]):
+        host = trace.add_host(f"file{number}", hostnames=[name])
+        host.add_thread("python").event("work", 0, 5)
+    loaded = tpuprof.load(trace.write(tmp_path))
+    names = [name for name, _ in session_files(loaded, exported_recordings(loaded))]
+    assert len(set(map(str.lower, names))) == 5
+    assert all(len(name) < 200 and " " not in name for name in names)
+    assert sorted(part_of(loaded, tmp_path).hosts) == sorted(loaded.hosts)

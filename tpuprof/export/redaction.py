@@ -15,12 +15,14 @@ from tpuprof.formats.recording import Recording
 from tpuprof.formats.xspace import EventMeta, Line, Plane, Ref, Space, StatKind, StatValue
 from tpuprof.redact import Redactor, make_redactor
 from tpuprof.tables.arrays import ints
+from tpuprof.tables.kept_steps import PLANE as STEPS_PLANE
 
 if TYPE_CHECKING:
     from tpuprof.trace import Trace
 
 # Binary stats that hold numbers only. Others are left out: nobody can say what is in them.
 _PLAIN_BYTES = frozenset({"core_details", "memory_access_breakdown"})
+_STRUCTURE = frozenset({STEPS_PLANE, "Task Environment", "/host:CPU", "/host:metadata"})
 _HLO = frozenset({"hlo_proto"})
 _RAW_HOME = re.compile(rb"/(?:home|Users)/[A-Za-z0-9._-]{1,64}/")
 _HOST_KEYS = frozenset({"host", "hostname", "hosts", "hostnames", "node"})
@@ -58,7 +60,7 @@ def _plane(plane: Plane, redactor: Redactor) -> Plane:
     names, lines = _stat_names(plane, lines, redactor)
     return replace(
         plane,
-        name=plane.name if plane.name.startswith(("/device:", "/host:")) else redactor.text(plane.name),
+        name=plane.name if plane.name in _STRUCTURE else redactor.text(plane.name),
         lines=tuple(
             replace(line, name=redactor.text(line.name), display_name=redactor.text(line.display_name))
             for line in lines

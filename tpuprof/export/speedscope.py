@@ -31,9 +31,11 @@ def speedscope_document(trace: Trace, max_events: int, redactor: Redactor | None
     Samples are in order of time; neighbours with one stack are joined. Weights are nanoseconds with three decimals.
 
     Raises:
-        UsageError: there are more than ``max_events`` ops.
+        UsageError: there are more than ``max_events`` ops, or none.
     """
     ops = trace.ops
+    if not len(ops):
+        raise UsageError("The run holds no device op, so there is no profile.", where=trace.path)
     if len(ops) > max_events:
         raise UsageError(
             f"There are {len(ops)} ops, more than --max-events {max_events}.",

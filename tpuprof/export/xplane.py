@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".xplane.pb"
 SIDECAR = "tpuprof.json"
+_LONGEST_NAME = 150
 _UNSAFE = re.compile(r"[^\w.#-]+")
 
 
@@ -50,8 +51,12 @@ def session_files(
     trace: Trace, recordings: tuple[Recording, ...], redactor: Redactor | None = None
 ) -> Iterator[tuple[str, bytes]]:
     """File names and contents of a session directory: ``HOST.xplane.pb`` of every host, and the sidecar."""
-    for recording in recordings:
-        yield f"{_UNSAFE.sub('_', recording.host) or 'host'}{SUFFIX}", write_xplane(recording.space)
+    taken: set[str] = set()
+    for number, recording in enumerate(recordings, 1):
+        name = _UNSAFE.sub("_", recording.host)[:_LONGEST_NAME] or "host"
+        name = f"{name}-{number}" if name.lower() in taken else name
+        taken.add(name.lower())
+        yield f"{name}{SUFFIX}", write_xplane(recording.space)
     sidecar: dict[str, Any] = dict(trace.metadata)
     if redactor is not None:
         sidecar = redactor.json(sidecar)
