@@ -36,6 +36,8 @@ _WHOLE = re.compile(rf"(?:[A-Za-z]:[/\\]|[/~])(?!(?:device|host):)[^\n]*[/\\](?P
 _WINDOWS = re.compile(rf"(?<![\w/])(?:[A-Za-z]:[\\/]|\\\\)(?:{_PART}[\\/]+)*(?P<base>{_PART})?")
 # Not after a word, a bracket or a hyphen: name scopes are written with slashes too.
 _ABSOLUTE = re.compile(rf"(?<![\w)\]}}*.%/\\-])(?:~[\w.-]*)?/(?!(?:device|host):)/*(?:{_PART}/+)+(?P<base>{_PART})?")
+# Home directories are told by their name, whatever stands before them.
+_HOMES = re.compile(rf"(?<![\w/])/(?:home|Users)/+(?:{_PART}/+)*(?P<base>{_PART})?")
 _HOME = re.compile(rf"(?<![\w./])~[\w.-]*/+(?P<base>{_PART})?")
 _RELATIVE = re.compile(rf"(?<![\w/.\\-])(?:\.{{0,2}}/)?(?:[\w.+-]+[/\\])+(?P<base>[\w.+-]+\.{_SUFFIX})(?![\w/])")
 # A program with options: what follows the first of them may be anything.
@@ -53,9 +55,9 @@ _INTERNAL = re.compile(
     r"(?<![\w.-])[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.(?:internal|local|localdomain|lan|corp)(?![\w.-])"
 )
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{256,}={0,2}")
-_BY_BASE = (_QUOTED, _WINDOWS, _ABSOLUTE, _HOME, _RELATIVE)
+_BY_BASE = (_QUOTED, _WINDOWS, _ABSOLUTE, _HOMES, _HOME, _RELATIVE)
 
-_HOME_USER = re.compile(r"(?<![\w)])[/\\](?:home|Users)[/\\]+(?P<user>[^\s/\\\"'<>|:,;]{1,64})(?=[/\\]|\Z)")
+_HOME_USER = re.compile(r"(?<!\w)[/\\](?:home|Users)[/\\]+(?P<user>[^\s/\\\"'<>|:,;]{1,64})(?=[/\\]|\Z)")
 _USERS_USER = re.compile(rf"(?<![\w)])users/(?P<user>[\w.-]{{1,64}})/(?:[\w.+-]+/)*[\w.+-]+\.{_SUFFIX}(?!\w)")
 # Accounts that name nobody, and host names that name no machine.
 _NOBODY = frozenset({"root", "user", "users", "runner", "ubuntu", "jupyter", "shared", "public", "default", "jovyan"})

@@ -55,7 +55,8 @@ def test_reports_name_nobody(tmp_path: Path, form: str, capsys: pytest.CaptureFi
     if form == "json":
         plain = build_report(tpuprof.load(session))
         report = json.loads(out)
-        assert report["run"]["hosts"] == ["host-2", "host-1"] or report["run"]["hosts"] == ["host-1", "host-2"]
+        assert report["run"]["hosts"] == ["host-1", "host-2"]
+        assert [device["id"] for device in report["run"]["devices"]] == ["host-1/TPU:0", "host-2/TPU:0"]
         assert report["command"] == "report"
         assert list(report) == list(plain)
         assert report["breakdown"]["parts"] == plain["breakdown"]["parts"]
