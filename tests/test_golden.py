@@ -9,6 +9,8 @@ import pytest
 
 import tpuprof
 from tpuprof.report import build_report
+from tpuprof.tables.collective_facts import collective_facts
+from tpuprof.tables.core_ids import global_ids
 from tpuprof.tables.schemas import PARTS
 
 pytestmark = pytest.mark.real
@@ -81,6 +83,46 @@ def test_v6e_lacks_half_of_its_cores_and_says_so(v6e: Any) -> None:
     assert set(psum["participants"]) == {2}
     assert len(psum) == 12
     assert psum.loc[psum["device"] == "host/TPU:0", "window_ps"].mean() == pytest.approx(121.69e9, rel=1e-3)
+
+
+V6E_GLOBAL_IDS = {"host/TPU:0": 4, "host/TPU:1": 5, "host/TPU:2": 6, "host/TPU:3": 7}
+V6E_FIRST_BARRIER_MS = {"host/TPU:0": 0.0026, "host/TPU:1": 26.65, "host/TPU:2": 340.98, "host/TPU:3": 11.78}
+
+
+def test_the_pairs_of_v6e_reach_into_the_half_that_was_not_traced(v6e: Any) -> None:
+    assert dict(zip(V6E_GLOBAL_IDS, global_ids(v6e.devices), strict=True)) == V6E_GLOBAL_IDS
+    (psum,) = [info for info in v6e.built.infos if info.cls.kind == "collective"]
+    facts = collective_facts(psum)
+    assert facts.groups == ((0, 4), (1, 5), (2, 6), (3, 7))
+    assert (facts.participants, facts.bytes, facts.shard_bytes) == (2, 5_368_709_120, 2_684_354_560)
+
+
+def test_the_late_chip_of_v6e_is_named(v6e: Any) -> None:
+    # The peer of each chip was not traced, so that waits are lower bounds: at least the time in the barrier.
+    table = v6e.collectives
+    assert table["wait_is_lower_bound"].all()
+    first = table.groupby("device", observed=True).first()
+    waits = {device: ps / 1e9 for device, ps in first["wait_ps"].items()}
+    assert waits == pytest.approx(V6E_FIRST_BARRIER_MS, rel=1e-3, abs=5e-5)
+    assert (abs(table["transfer_ps"] - 121.69e9) < 0.02e9).all()
+    # All four leave each barrier together, whatever their pairs: the last one in kept the others.
+    arrivals = v6e.arrivals
+    assert set(arrivals["group_size"]) == {4}
+    late = [list(group.loc[group["late_ps"] > 0, "device"]) for _, group in arrivals.groupby(arrivals.index % 3)]
+    assert late == [["host/TPU:0"], ["host/TPU:2"], ["host/TPU:2"]]
+    assert arrivals["late_ps"].max() == pytest.approx(11.78e9, rel=1e-3)
+
+
+def test_waits_on_v7x_are_told_from_transfers(v7x: Any) -> None:
+    table = v7x.collectives
+    assert len(table) == 262
+    assert set(table["participants"]) == {2}
+    assert not table["wait_is_lower_bound"].any()
+    first, second = (table[table["device"] == device.id].reset_index(drop=True) for device in v7x.devices)
+    assert (first[["wait_ps"]].min(axis=1).combine(second["wait_ps"], min) == 0).all()  # the last one never waits
+    assert (table["wait_ps"] + table["transfer_ps"] == table["window_ps"]).all()
+    # Core 0 came 40 us before core 1 to the first one.
+    assert first.loc[0, "wait_ps"] == second.loc[0, "start_ps"] - first.loc[0, "start_ps"] == 39_819_928
 
 
 def test_copies_of_every_v6e_core_have_their_windows(v6e: Any) -> None:

@@ -120,7 +120,11 @@ def test_what_was_recorded(name: str) -> None:
     assert trace.step_source == truth["step_source"]
     assert trace.n_steps == truth["n_steps"]
     assert trace.outside_steps_ps == to_ps(truth["outside_steps_us"])
-    assert trace.quality == ()
+    offset = truth.get("clock_offset_us", 0)
+    assert [entry.id for entry in trace.quality] == (["host_clock_offset"] if offset else [])
+    assert [entry.scope["offset_ps"] for entry in trace.quality] == (
+        [{trace.hosts[1]: to_ps(offset)}] if offset else []
+    )
 
 
 @pytest.mark.parametrize(("name", "device"), CORES)

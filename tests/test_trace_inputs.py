@@ -6,12 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import tpuprof
 from tests.inputs import changes, clean, damaged_json
 from tests.inputs.clean import FUSION_2_FLOPS
 from tpuprof.errors import UnsupportedContainerError
+from tpuprof.report import build_report
 from tpuprof.tables.schemas import IDLE_CAUSES, PARTS
 
 US = 1_000_000
@@ -242,6 +244,101 @@ def test_f09_f10_two_hosts_are_one_run_with_two_cores(tmp_path: Path, write: Wri
     assert parts_of(trace, "hostA/TPU:0") == dict.fromkeys(range(3), CLEAN)
     assert parts_of(trace, "hostB/TPU:0") == dict.fromkeys(range(3), HOST_B)
     assert ids_of(trace) == []
+
+
+def waits_of(trace: Any, device: str) -> list[tuple[int, int]]:
+    """(wait, transfer) of the device's collectives in us."""
+    table = trace.collectives
+    rows = table[table["device"] == device].to_dict("records")
+    return [(exact_us(row["wait_ps"]), exact_us(row["transfer_ps"])) for row in rows]
+
+
+def test_f09_cores_of_two_hosts_wait_for_each_other(tmp_path: Path) -> None:
+    trace = load(changes.f09(tmp_path))
+    assert waits_of(trace, "hostA/TPU:0") == [(100, 100)] * 3
+    assert waits_of(trace, "hostB/TPU:0") == [(0, 100)] * 3
+    assert not trace.collectives["wait_is_lower_bound"].any()
+
+
+def test_f11_the_clock_of_a_host_is_found_from_the_ends_of_collectives(tmp_path: Path) -> None:
+    trace = load(changes.f11(tmp_path))
+    assert ids_of(trace) == ["host_clock_offset"]
+    assert entry_of(trace, "host_clock_offset").severity == "info"
+    assert entry_of(trace, "host_clock_offset").scope == {
+        "reference": "hostA",
+        "offset_ps": {"hostB": 250_000 * US},
+        "residual_ps": {"hostB": 0},
+        "collectives": {"hostB": 3},
+    }
+    assert waits_of(trace, "hostA/TPU:0") == [(100, 100)] * 3
+    assert waits_of(trace, "hostB/TPU:0") == [(0, 100)] * 3
+    assert parts_of(trace, "hostA/TPU:0") == dict.fromkeys(range(3), CLEAN)
+    assert parts_of(trace, "hostB/TPU:0") == dict.fromkeys(range(3), HOST_B)
+    # All tables are on the clock of the first host.
+    unmoved = load(changes.f09(tmp_path / "f09"))
+    for table in ("steps", "ops", "gaps", "collectives", "partition", "modules", "host_events", "arrivals"):
+        pd.testing.assert_frame_equal(getattr(trace, table), getattr(unmoved, table))
+    assert trace.window_ps == unmoved.window_ps
+    assert trace.events["start_ps"].max() > 250_000 * US  # as recorded
+
+
+def test_f11_events_of_a_hosts_memory_are_moved_with_it(tmp_path: Path) -> None:
+    trace = changes.two_hosts_trace()
+    for host in trace:
+        host["/host:CPU"]["python"].event("MemoryAllocation", 1500, 0, stats={"requested_bytes": 64})
+    unmoved = load(trace.write(tmp_path / "a"))
+    trace["hostB"].shift(250_000_000)
+    moved = load(trace.write(tmp_path / "b"))
+    assert len(moved.memory_events) == 2
+    pd.testing.assert_frame_equal(moved.memory_events, unmoved.memory_events)
+
+
+def test_f11_the_late_core_is_named(tmp_path: Path) -> None:
+    rows = load(changes.f11(tmp_path)).arrivals.to_dict("records")
+    assert [(row["device"], row["step"], exact_us(row["late_ps"]), row["group_size"]) for row in rows] == [
+        ("hostA/TPU:0", 0, 0, 2),
+        ("hostA/TPU:0", 1, 0, 2),
+        ("hostA/TPU:0", 2, 0, 2),
+        ("hostB/TPU:0", 0, 100, 2),
+        ("hostB/TPU:0", 1, 100, 2),
+        ("hostB/TPU:0", 2, 100, 2),
+    ]
+    assert [row["transient"] for row in rows] == [True, False, False] * 2
+
+
+def test_f11_without_collectives_nothing_is_compared_across_hosts(tmp_path: Path) -> None:
+    trace = load(changes.f11_no_collective(tmp_path))
+    assert ids_of(trace) == ["clocks_not_comparable"]
+    assert entry_of(trace, "clocks_not_comparable").scope["hosts"] == ["hostA", "hostB"]
+    assert trace.window_ps is None
+    assert trace.collectives.empty
+    assert trace.arrivals.empty
+    # What one host says of itself stands, and so do durations over hosts.
+    without = {part: us for part, us in CLEAN.items() if part != "collective_exposed"}
+    assert parts_of(trace, "hostA/TPU:0") == {step: {**without, "idle": 250} for step in range(3)}
+    assert trace.step_statistics()["count"] == 3
+    assert trace.step_statistics()["max_ps"] == 1000 * US
+    assert build_report(trace)["run"]["window_ps"] is None
+
+
+def test_f12_a_device_clock_that_is_behind(tmp_path: Path) -> None:
+    trace = load(changes.f12(tmp_path))
+    assert_is_f00(trace)
+    assert ids_of(trace) == ["host_device_offset"]
+    offset = entry_of(trace, "host_device_offset").scope["offset_ps"]
+    assert abs(offset + 3_000 * US) <= 150 * US
+    # The offset is no delay of a launch: nothing of it shows as idle time.
+    assert exact_us(trace.partition["idle_ps"].sum()) == 150
+
+
+def test_f12_a_host_row_is_no_kernel(tmp_path: Path) -> None:
+    both = load(changes.f12_kernel(tmp_path / "both", on_device=True))
+    (kernel,) = [row for row in both.op_stats().to_dict("records") if row["name"] == "my_kernel"]
+    assert (exact_us(kernel["total_ps"]), kernel["occurrences"]) == (1000, 1)
+    alone = load(changes.f12_kernel(tmp_path / "alone", on_device=False))
+    assert alone.op_stats().empty
+    assert alone.breakdown() is None
+    assert entry_of(alone, "device_plane_missing").severity == "error"
 
 
 def test_f13_an_op_that_overruns_is_clipped_at_its_next_sibling(tmp_path: Path) -> None:

@@ -122,9 +122,10 @@ class Trace:
 
     @cached_property
     def window_ps(self) -> tuple[int, int] | None:
-        """From the first to the last device op; null without device work."""
+        """From the first to the last device op; null without device work, or if hosts have no clock in common."""
         cores = self.built.cores
-        if not cores:
+        hosts = {core.record.device.host for core in cores}
+        if not cores or (len(hosts) > 1 and not self.built.host_clocks.comparable):
             return None
         return (
             min(int(core.record.ops.start.min()) for core in cores),
@@ -196,16 +197,53 @@ class Trace:
     @cached_property
     def collectives(self) -> pd.DataFrame:
         """Collectives by occurrence and core."""
-        from tpuprof.tables.frames import collectives_frame
+        from tpuprof.tables.collectives import collectives_frame
 
         return self._in_steps(collectives_frame(self.built))
+
+    @cached_property
+    def arrivals(self) -> pd.DataFrame:
+        """When cores came to collectives, and which one kept the others waiting."""
+        from tpuprof.tables.arrivals import arrivals
+
+        return self._in_steps(arrivals(self.built))
 
     @cached_property
     def host_events(self) -> pd.DataFrame:
         """Events of the hosts' threads that take time."""
         from tpuprof.tables.frames import host_events_frame
 
-        return host_events_frame(self.recordings, self.origin_ns)
+        return host_events_frame(self.recordings, self.origin_ns, self.built.host_clocks.offset_ps)
+
+    @cached_property
+    def _memory(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        from tpuprof.tables.memory import memory_frames
+
+        return memory_frames(self.built)
+
+    @property
+    def memory(self) -> pd.DataFrame:
+        """What is live in memory at the peak of every program that ran."""
+        return self._memory[0]
+
+    @property
+    def memory_summary(self) -> pd.DataFrame:
+        """Memory by program that ran and memory space."""
+        return self._memory[1]
+
+    @cached_property
+    def memory_events(self) -> pd.DataFrame:
+        """Allocations and releases of device memory that the hosts recorded."""
+        from tpuprof.tables.allocators import memory_events_frame
+
+        return self._in_steps(memory_events_frame(self.recordings, self.origin_ns, self.built.host_clocks.offset_ps))
+
+    @cached_property
+    def allocators(self) -> pd.DataFrame:
+        """How full each allocator of device memory was during the capture."""
+        from tpuprof.tables.allocators import allocators_frame
+
+        return allocators_frame(self.memory_events)
 
     def select(self, *, devices: Iterable[str] | None = None, steps: Iterable[int] | None = None) -> Trace:
         """The same run with fewer devices or steps in its tables.

@@ -1,8 +1,9 @@
-"""Compiles many small programs with jax on 8 CPU devices; writes each as HLO text and as protobuf.
+"""Compiles many small programs with jax on 8 CPU devices; writes each as HLO text and as protobuf, with its memory.
 
 Run as a script with a target directory, in a process of its own: the number of devices must be set before jax starts.
 """
 
+import json
 import os
 import pathlib
 import sys
@@ -241,7 +242,12 @@ def main(target: pathlib.Path) -> None:
     short.print_percent = False
     for name, function, arguments in programs():
         jitted = function if hasattr(function, "lower") else jax.jit(function)
-        module = jitted.lower(*arguments).compile().runtime_executable().hlo_modules()[0]
+        executable = jitted.lower(*arguments).compile()
+        module = executable.runtime_executable().hlo_modules()[0]
+        memory = executable.memory_analysis()
+        sizes = {key: getattr(memory, key) for key in dir(memory) if key.endswith("_in_bytes")}
+        (target / f"{name}.memory.json").write_text(json.dumps(sizes))
+        (target / f"{name}.buffers").write_bytes(memory.serialized_buffer_assignment_proto)
         (target / f"{name}.pb").write_bytes(module.as_serialized_hlo_module_proto())
         (target / f"{name}.txt").write_text(module.to_string())
         (target / f"{name}.large.txt").write_text(module.to_string(large))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.inputs.clean import (
     DEVICE_NS,
+    HOST_NS,
     STEP_US,
     STEPS,
     TPU,
@@ -138,6 +139,45 @@ def f10(directory: Path) -> Path:
         trace.session = session
         trace.hosts = [trace[host]]
         trace.write(directory)
+    return directory
+
+
+def f11(directory: Path) -> Path:
+    """The two hosts of F09, the clock of hostB 250 ms ahead."""
+    _f11_trace().write(directory)
+    return directory
+
+
+def f11_no_collective(directory: Path) -> Path:
+    """The same without the only collective."""
+    trace = _f11_trace()
+    for host in trace:
+        host[TPU]["XLA Ops"].keep(lambda event: event.name != "all-reduce.3")
+    trace.write(directory)
+    return directory
+
+
+def _f11_trace() -> TraceBuilder:
+    trace = two_hosts_trace()
+    trace["hostB"].shift(250_000_000)
+    return trace
+
+
+def f12(directory: Path) -> Path:
+    """The device's clock is 3 ms behind the host's."""
+    return write_altered(
+        directory, lambda trace: trace["hostA"].shift(-3_000_000, lambda plane: plane.name.startswith("/device:"))
+    )
+
+
+def f12_kernel(directory: Path, *, on_device: bool) -> Path:
+    """A host row of the name of a kernel, nine times as long; with the kernel itself or without any device work."""
+    trace = TraceBuilder("2026_01_01_00_00_00")
+    host = trace.add_host("hostA")
+    host.add_thread("python", timestamp_ns=HOST_NS).event("my_kernel", 0, 9000)
+    if on_device:
+        host.add_tpu(0).add_line("XLA Ops", timestamp_ns=DEVICE_NS).event("my_kernel", 0, 1000)
+    trace.write(directory)
     return directory
 
 

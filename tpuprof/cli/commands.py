@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "gaps": ("tpuprof.cli.gaps", "List stretches of idle time inside steps, longest first."),
     "scopes": ("tpuprof.cli.scopes", "Show the tree of name scopes with the time of each."),
     "export": ("tpuprof.cli.export", "Write a run, or part of it, for another program or another person."),
+    "memory": ("tpuprof.cli.memory", "Show how much memory programs need, and what is live at the peak."),
     "demo": (
         "tpuprof.cli.demo",
         "Train a small sharded Transformer on simulated CPU devices, capture it, and report on it.",

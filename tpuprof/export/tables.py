@@ -29,7 +29,7 @@ def run_tables(trace: Trace) -> Iterator[tuple[Schema, pd.DataFrame]]:
     recordings = trim(trace)
     special: dict[str, Callable[[], pd.DataFrame]] = {
         "events": lambda: events_frame(recordings, trace.origin_ns),
-        "host_events": lambda: host_events_frame(recordings, trace.origin_ns),
+        "host_events": lambda: host_events_frame(recordings, trace.origin_ns, trace.built.host_clocks.offset_ps),
         "modules": lambda: _modules(trace),
         "op_stats": trace.op_stats,
         "scopes": trace.scopes,

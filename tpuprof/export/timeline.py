@@ -87,7 +87,7 @@ def timeline(trace: Trace, max_events: int) -> Timeline:
             f"The devices alone have {used} events, more than --max-events {max_events}.",
             hint="Choose fewer steps with --steps or fewer cores with --devices, or allow more events.",
         )
-    frame = host_events_frame(trim(trace), trace.origin_ns)
+    frame = host_events_frame(trim(trace), trace.origin_ns, trace.built.host_clocks.offset_ps)
     left_out = max(len(frame) - (max_events - used), 0)
     if left_out:
         length = frame["duration_ps"].array.to_numpy(np.int64, na_value=0)

@@ -8,7 +8,7 @@ the part has the same steps and the same partition as the whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from tpuprof.tables.build import Core
 from tpuprof.tables.clock import Times, line_base_ps, line_times, session_start_ns
 from tpuprof.tables.gpu import GPU_PLANE
 from tpuprof.tables.kept_steps import PLANE, steps_plane
+from tpuprof.tables.moving import move_steps
 from tpuprof.tables.steps import CoreSteps
 from tpuprof.tables.sweep import BOOL
 from tpuprof.tables.tpu import MODULES_LINE, TPU_PLANE, TRACEME_LINE
@@ -28,6 +29,7 @@ from tpuprof.tables.tpu import MODULES_LINE, TPU_PLANE, TRACEME_LINE
 if TYPE_CHECKING:
     from tpuprof.trace import Trace
 
+Base = Callable[[Line], int]  # what to add to a line's offsets
 # Stats of device events, and those by which host events point to them.
 _LINKS = (("_c", "_p"), ("correlation_id", "correlation_id"), ("run_id", "run_id"))
 
@@ -69,10 +71,10 @@ def trim(trace: Trace) -> tuple[Recording, ...]:
             parts = [part for core in cores if (part := _part(core, trace.selected_steps)) is not None]
             if not parts:
                 continue
-            space = _trimmed(space, parts, trace.selected_steps, trace.origin_ns, trace.step_source)
+            space = _trimmed(space, parts, trace.selected_steps, trace)
         elif len(planes) < len(recording.space.planes) or _fewer_cpus(recording.space, cores):
             parts = [_Part(core, -(1 << 62), 1 << 62, core.steps) for core in cores]
-            space = _trimmed(space, parts, None, trace.origin_ns, trace.step_source)
+            space = _trimmed(space, parts, None, trace)
         kept.append(replace(recording, space=space))
     return tuple(kept)
 
@@ -129,8 +131,14 @@ def _part(core: Core, numbers: frozenset[int]) -> _Part | None:
     return _Part(core, low, high, chosen)
 
 
-def _trimmed(space: Space, parts: Sequence[_Part], numbers: frozenset[int] | None, origin: int, source: str) -> Space:
+def _trimmed(space: Space, parts: Sequence[_Part], numbers: frozenset[int] | None, trace: Trace) -> Space:
     start_ns = session_start_ns(space)
+    # Tables may have this host's times on another host's clock; the recording has its own.
+    ahead = trace.built.host_clocks.offset_ps.get(parts[0].core.record.device.host, 0)
+
+    def base(line: Line) -> int:
+        return line_base_ps(line, start_ns, trace.origin_ns) - ahead
+
     devices = {part.core.record.device.plane: part for part in parts}
     cpus = {part.core.record.device.ordinal: part for part in parts if part.core.record.device.platform == "cpu"}
     links: dict[str, list[I64]] = {host: [] for _, host in _LINKS}
@@ -141,13 +149,13 @@ def _trimmed(space: Space, parts: Sequence[_Part], numbers: frozenset[int] | Non
             continue
         owner = devices.get(_core_plane(plane.name) or "")
         masks[plane.name] = {
-            row: _device_mask(plane, line, parts if owner is None else [owner], start_ns, origin)
+            row: _device_mask(plane, line, parts if owner is None else [owner], base)
             for row, line in enumerate(plane.lines)
         }
         _collect_links(plane, masks[plane.name], links)
     for plane in space.planes if cpus else ():
         if plane.name.startswith("/host:"):
-            mine = {row: _cpu_mask(plane, line, cpus, start_ns, origin) for row, line in enumerate(plane.lines)}
+            mine = {row: _cpu_mask(plane, line, cpus, base) for row, line in enumerate(plane.lines)}
             _collect_links(plane, {row: mask & known for row, (mask, known) in mine.items()}, links)
     wanted = {name: np.unique(np.concatenate(values)) for name, values in links.items() if values}
     for plane in space.planes:
@@ -155,38 +163,38 @@ def _trimmed(space: Space, parts: Sequence[_Part], numbers: frozenset[int] | Non
             continue
         if plane.name.startswith("/host:") and plane.name != "/host:metadata":
             masks[plane.name] = {
-                row: _host_mask(plane, line, parts, cpus, wanted, numbers, start_ns, origin)
-                for row, line in enumerate(plane.lines)
+                row: _host_mask(plane, line, parts, cpus, wanted, numbers, base) for row, line in enumerate(plane.lines)
             }
         planes.append(keep_events(plane, masks[plane.name]) if plane.name in masks else plane)
     if start_ns is not None and space.task_times_ns()[0] != start_ns:
         # Without it the session would seem to begin with the first line that is left.
         planes.append(Plane(0, "Task Environment", (), (), (), {"profile_start_time": start_ns}))
-    cores = [(part.core.record.device.id.rpartition("/")[2], part.steps, part.core.clocks) for part in parts]
-    planes.append(steps_plane(source, cores, start_ns, origin))
+    cores = [
+        (part.core.record.device.id.rpartition("/")[2], move_steps(part.steps, ahead), part.core.clocks)
+        for part in parts
+    ]
+    planes.append(steps_plane(trace.step_source, cores, start_ns, trace.origin_ns))
     return replace(space, planes=tuple(planes))
 
 
-def _device_mask(plane: Plane, line: Line, parts: Sequence[_Part], start_ns: int | None, origin: int) -> BOOL:
+def _device_mask(plane: Plane, line: Line, parts: Sequence[_Part], base: Base) -> BOOL:
     events = line.events
     mask = np.zeros(len(events), np.bool_) if events.occurrences is None else events.occurrences >= 0
-    base = line_base_ps(line, start_ns, origin)
+    begin = base(line)
     for part in parts:
         forward = bool({MODULES_LINE, TRACEME_LINE, "Steps"} & {line.name, line.display_name})
-        times: Times = line_times(plane, events, base, part.core.record.shift, forward)
+        times: Times = line_times(plane, events, begin, part.core.record.shift, forward)
         mask |= part.holds(times.start, times.duration)
     return mask
 
 
-def _cpu_mask(
-    plane: Plane, line: Line, cpus: Mapping[int, _Part], start_ns: int | None, origin: int
-) -> tuple[BOOL, BOOL]:
+def _cpu_mask(plane: Plane, line: Line, cpus: Mapping[int, _Part], base: Base) -> tuple[BOOL, BOOL]:
     """Which events of a thread are ops of chosen steps, and which are ops of CPU devices at all."""
     events = line.events
     ordinal, present = events.int_stat(plane.stat_row("device_ordinal"))
     known = present & (plane.text_codes(events, "hlo_op") >= 0)
     mask = np.zeros(len(events), np.bool_)
-    start = events.offset_ps + line_base_ps(line, start_ns, origin)
+    start = events.offset_ps + base(line)
     for number, part in cpus.items():
         mask |= known & (ordinal == number) & part.holds(start, events.duration_ps)
     return mask, known
@@ -206,12 +214,11 @@ def _host_mask(
     cpus: Mapping[int, _Part],
     wanted: Mapping[str, I64],
     numbers: frozenset[int] | None,
-    start_ns: int | None,
-    origin: int,
+    base: Base,
 ) -> BOOL:
     events = line.events
     mask = np.zeros(len(events), np.bool_) if events.occurrences is None else events.occurrences >= 0
-    start = events.offset_ps + line_base_ps(line, start_ns, origin)
+    start = events.offset_ps + base(line)
     for part in parts:
         record, clocks = part.core.record, part.core.clocks
         mask |= part.holds(record.shift.to_device(start) - clocks.offset_ps, events.duration_ps)
@@ -222,6 +229,6 @@ def _host_mask(
     if numbers is not None:
         mask |= present & np.isin(step, list(numbers))
     if cpus:
-        ops, known = _cpu_mask(plane, line, cpus, start_ns, origin)
+        ops, known = _cpu_mask(plane, line, cpus, base)
         mask = np.where(known, ops, mask)
     return mask

@@ -26,7 +26,7 @@ _ROOFLINE_KEYS = (
 )
 _OP_COST_KEYS = ("flops", "hbm_bytes", "bound_by", "roofline_efficiency", "recoverable_ps")
 _OP_KEYS = ("name", "kind", "kind_source", "detail", "module", "scope", "source", "occurrences", "total_ps", "self_ps")
-_COLLECTIVE_MEANS = ("bytes", "window_ps", "exposed_ps", "hidden_ps")
+_COLLECTIVE_MEANS = ("bytes", "window_ps", "exposed_ps", "hidden_ps", "wait_ps", "transfer_ps")
 _COLLECTIVE_FIGURES = (*_COLLECTIVE_MEANS, "participants")
 
 
@@ -100,8 +100,9 @@ def collective_rows(trace: Trace) -> list[dict[str, Any]]:
     """Collectives by (op, kind, module), the one with the most exposed time in all first.
 
     ``count`` is the number of occurrences on all cores; the times are means per occurrence. ``participants`` is
-    null if unknown or not the same for all. ``algorithm_bandwidth`` (B/s) is bytes over the mean window: while waits
-    are not told apart from the transfer it is a lower bound.
+    null if unknown or not the same for all. ``wait_ps`` and ``transfer_ps`` are means over the occurrences whose
+    wait is known. ``algorithm_bandwidth`` (B/s) is bytes over the mean transfer, or over the mean window where no
+    wait is told apart from it; then it is a lower bound.
     """
     frame = trace.collectives
     if frame.empty:
@@ -131,7 +132,8 @@ def _no_breakdown(trace: Trace) -> dict[str, Any]:
 
 
 def _collective(row: dict[str, Any]) -> dict[str, Any]:
-    size, window = row["bytes"], row["window_ps"]
+    size, window, transfer = row["bytes"], row["window_ps"], row["transfer_ps"]
+    moving = transfer if transfer is not None else window
     return {
         "name": row["op"],
         "kind": row["kind"],
@@ -142,8 +144,8 @@ def _collective(row: dict[str, Any]) -> dict[str, Any]:
         "window_ps": window,
         "exposed_ps": row["exposed_ps"],
         "hidden_ps": row["hidden_ps"],
-        "wait_ps": None,
-        "transfer_ps": None,
-        "algorithm_bandwidth": size / (window / PS_PER_S) if size is not None and window else None,
+        "wait_ps": row["wait_ps"],
+        "transfer_ps": transfer,
+        "algorithm_bandwidth": size / (moving / PS_PER_S) if size is not None and moving else None,
         "predicted_ps": None,
     }

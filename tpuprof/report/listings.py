@@ -52,6 +52,7 @@ _COLLECTIVE_FIELDS = (
     Field("window_ps", "window", format_ps, right=True, rank=1),
     Field("exposed_ps", "exposed", format_ps, right=True),
     Field("hidden_ps", "hidden", format_ps, right=True),
+    Field("wait_ps", "wait", format_ps, right=True, rank=3),
     Field("algorithm_bandwidth", "bandwidth", _show_bandwidth, right=True, rank=5),
 )
 

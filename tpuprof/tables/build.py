@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,12 @@ from tpuprof.tables.clock import origin_ns
 from tpuprof.tables.cpu import cpu_cores
 from tpuprof.tables.gpu import GPU_PLANE, gpu_cores
 from tpuprof.tables.host import step_annotations
+from tpuprof.tables.host_clocks import HostClocks, compare_hosts
 from tpuprof.tables.hostwork import Comparison, HostWork, compare_clocks, host_work, launch_delays
 from tpuprof.tables.kept_steps import kept_clocks, kept_steps
+from tpuprof.tables.moving import move_partition, move_record, move_runs, move_steps, move_windows
 from tpuprof.tables.nesting import Nesting, nest
+from tpuprof.tables.occurrences import find_occurrences
 from tpuprof.tables.partition import CorePartition, op_levels, partition
 from tpuprof.tables.programs import Programs
 from tpuprof.tables.rows import CoreRecord, OpInfo, Registry
@@ -27,7 +30,8 @@ from tpuprof.tables.runs import Runs, find_runs
 from tpuprof.tables.steps import CoreSteps, Steps, find_steps
 from tpuprof.tables.sweep import Spans
 from tpuprof.tables.tpu import TPU_PLANE, tpu_cores
-from tpuprof.tables.windows import Windows, find_windows
+from tpuprof.tables.waits import NO_WAITS, CoreWaits, find_waits
+from tpuprof.tables.windows import FORMS, Windows, find_windows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +46,7 @@ class Core:
     steps: CoreSteps
     partition: CorePartition
     clocks: Comparison
+    waits: CoreWaits = NO_WAITS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +59,7 @@ class Built:
     steps: Steps
     empty_planes: tuple[str, ...]  # device planes without any op, as host/plane
     quality: tuple[Quality, ...]
+    host_clocks: HostClocks = field(default_factory=HostClocks)
 
 
 def build(recordings: Sequence[Recording], programs: Programs, step_program: str | None = None) -> Built:
@@ -100,12 +106,14 @@ def build(recordings: Sequence[Recording], programs: Programs, step_program: str
     cores: list[Core] = []
     for record, nesting, run, step in zip(records, nestings, runs, steps.cores, strict=True):
         levels = op_levels(record, infos)
-        windows = find_windows(record, record.ops.duration, infos)
+        windows = find_windows(record, record.ops.duration, infos, run.of_op)
         clocks = kept_clocks(recordings, record) if kept else None
         clocks = clocks or compare_clocks(record, launch_delays(record), annotations.get(record.device.host))
         host = on_core(work[record.device.host], record, clocks)
         parts = partition(record, record.ops.duration, levels, windows, run, step, host)
         cores.append(Core(record, nesting, levels, run, windows, step, parts, clocks))
+    cores, host_clocks = _compared(cores, infos)
+    steps = replace(steps, cores=tuple(core.steps for core in cores))
     quality = [
         *_device_quality(recordings, cores, empty),
         *_row_quality(cores),
@@ -115,8 +123,54 @@ def build(recordings: Sequence[Recording], programs: Programs, step_program: str
         # At the edges of a part of a run, recorded and found executions must differ.
         *(q for core in cores for q in (*(() if kept else core.runs.quality), *core.clocks.quality)),
         *steps.quality,
+        *host_clocks.quality,
+        *_unmatched_halves(cores),
     ]
-    return Built(origin, tuple(cores), infos, steps, tuple(empty), tuple(quality))
+    return Built(origin, tuple(cores), infos, steps, tuple(empty), tuple(quality), host_clocks)
+
+
+def _compared(cores: Sequence[Core], infos: Sequence[OpInfo]) -> tuple[list[Core], HostClocks]:
+    """The cores on the clock of the first host where hosts can be compared, with their waits for each other."""
+    seen = find_occurrences(cores, infos)
+    clocks = compare_hosts(cores, seen)
+    behind = [-clocks.offset_ps.get(core.record.device.host, 0) for core in cores]
+    if any(behind):
+        cores = [_moved(core, ps) if ps else core for core, ps in zip(cores, behind, strict=True)]
+        seen = seen.moved(behind)
+    waits = find_waits(cores, seen, clocks)
+    return [replace(core, waits=wait) for core, wait in zip(cores, waits, strict=True)], clocks
+
+
+def _moved(core: Core, ps: int) -> Core:
+    return replace(
+        core,
+        record=move_record(core.record, ps),
+        runs=move_runs(core.runs, ps),
+        windows=move_windows(core.windows, ps),
+        steps=move_steps(core.steps, ps),
+        partition=move_partition(core.partition, ps),
+    )
+
+
+def _unmatched_halves(cores: Sequence[Core]) -> list[Quality]:
+    halves = (FORMS.index("start_only"), FORMS.index("done_only"))
+    count = {
+        core.record.device.id: int((np.isin(core.windows.form, halves) & core.windows.is_collective).sum())
+        for core in cores
+    }
+    total = sum(count.values())
+    if not total:
+        return []
+    return [
+        Quality(
+            "unmatched_halves",
+            "warning",
+            f"Of {total} asynchronous collective(s) only the start or the done half was recorded: they have no window. "
+            "The edge of the capture or dropped events are the usual cause.",
+            total,
+            {"devices": [device for device, n in count.items() if n]},
+        )
+    ]
 
 
 def on_core(work: HostWork, core: CoreRecord, clocks: Comparison) -> list[Spans]:

@@ -16,6 +16,7 @@ from tpuprof.tables.rows import CLOCK_HOST, NO_SHIFT, NO_TIME, CoreRecord, Devic
 
 HOST_PLANE = "/host:CPU"
 _END_TWIN = "end: "
+_RENDEZVOUS = "Rendezvous"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +44,7 @@ def cpu_cores(recording: Recording, programs: Programs, registry: Registry, orig
         return []
     info = _infos(plane, ops, programs, registry)
     launch = _launches(plane, start_ns, origin)
+    rendezvous = _rendezvous(plane, start_ns, origin)
     lanes = tuple(line.label for line in plane.lines)
     cores: list[CoreRecord] = []
     for ordinal in ints(np.unique(ops.ordinal)):
@@ -71,9 +73,22 @@ def cpu_cores(recording: Recording, programs: Programs, registry: Registry, orig
                 steps=None,
                 shift=NO_SHIFT,
                 dropped_from=None,
+                rendezvous=rendezvous,
             )
         )
     return cores
+
+
+def _rendezvous(plane: Plane, start_ns: int | None, origin: int) -> Rows:
+    """Where threads wait for their peers inside a collective's op, on all threads of the plane."""
+    wanted = [row for row, meta in enumerate(plane.event_meta) if meta.label == _RENDEZVOUS]
+    parts: list[Rows] = []
+    for lane, line in enumerate(plane.lines if wanted else ()):
+        at = np.flatnonzero(np.isin(line.events.meta, wanted))
+        if len(at):
+            start = line.events.offset_ps[at] + line_base_ps(line, start_ns, origin)
+            parts.append(Rows.make(lane, np.full(len(at), -1, np.int32), start, line.events.duration_ps[at]))
+    return Rows.concat(parts)
 
 
 def _collect(plane: Plane, start_ns: int | None, origin: int) -> _Ops | None:

@@ -44,7 +44,7 @@ def op_info(
         except HloError:
             parsed = None
     cls = classify_event(name=name, text=text, category=category, instr=instruction, module=module)
-    hlo_scope, hlo_source = _metadata(instruction, module)
+    hlo_scope, hlo_source = hlo_place(instruction, module)
     shown = module_name if module_name is not None else (module.name if module is not None else None)
     return OpInfo(
         name=name,
@@ -76,7 +76,7 @@ def op_info_of_meta(meta: EventMeta, programs: Programs, module_names: dict[int,
     )
 
 
-def _metadata(instruction: Instruction | None, module: HloModule | None) -> tuple[str | None, str | None]:
+def hlo_place(instruction: Instruction | None, module: HloModule | None) -> tuple[str | None, str | None]:
     """Scope path and source line from the HLO; a fusion without its own takes its root's."""
     seen = 0
     while instruction is not None and seen < 8:

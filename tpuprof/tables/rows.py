@@ -253,6 +253,7 @@ class CoreRecord:
     dropped_from: int | None  # when trace buffers were dropped
     op_launch: I64 | None = None  # per op when the host launched it, NO_TIME where unlinked; None: no links (TPU, CPU)
     collective_rows: I64 | None = None  # op rows that are, or end, collectives
+    rendezvous: Rows | None = None  # where threads wait for their peers inside a collective (CPU), lanes as the ops'
     quality: tuple[Quality, ...] = ()
 
 

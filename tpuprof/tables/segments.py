@@ -11,8 +11,9 @@ import pandas as pd
 from tpuprof.formats.recording import Recording
 from tpuprof.tables import schemas
 from tpuprof.tables.build import Built, on_core
-from tpuprof.tables.hostwork import host_work
+from tpuprof.tables.hostwork import HostWork, host_work
 from tpuprof.tables.partition import segments
+from tpuprof.tables.sweep import Spans
 
 
 def segments_frame(built: Built, recordings: Sequence[Recording]) -> pd.DataFrame:
@@ -22,7 +23,8 @@ def segments_frame(built: Built, recordings: Sequence[Recording]) -> pd.DataFram
     clock decides are null where it cannot be compared with the core's.
     """
     hosts = {core.record.device.host for core in built.cores}
-    work = {r.host: host_work(r, built.origin_ns) for r in recordings if r.host in hosts}
+    ahead = built.host_clocks.offset_ps
+    work = {r.host: _moved(host_work(r, built.origin_ns), -ahead.get(r.host, 0)) for r in recordings if r.host in hosts}
     device_only = np.array([cause in schemas.DEVICE_IDLE_CAUSES for cause in schemas.IDLE_CAUSES])
     columns: dict[str, list[Any]] = {name: [] for name in ("device", "step", "start", "length", "part", "cause")}
     for row, core in enumerate(built.cores):
@@ -48,6 +50,11 @@ def segments_frame(built: Built, recordings: Sequence[Recording]) -> pd.DataFram
         }
     )
     return schemas.SEGMENTS.check(frame)
+
+
+def _moved(work: HostWork, ps: int) -> HostWork:
+    """On the clock of the tables, which may be another host's."""
+    return HostWork(tuple(Spans(spans.start + ps, spans.end + ps) for spans in work.spans))
 
 
 def _categorical(codes: Any, categories: Sequence[str]) -> Any:

@@ -1,4 +1,4 @@
-"""Windows of asynchronous work: from the begin of the start half to the end of the done half.
+"""Windows of asynchronous work: from the begin of the start half (or of its update) to the end of the done half.
 
 Halves are joined through the operands of the HLO (the numbers in their names need not agree). The line that shows
 asynchronous work serves only where the halves are not both there: it may be empty although copies ran, and its rows
@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from tpuprof.formats.xspace import I32, I64
 from tpuprof.tables.arrays import ints
+from tpuprof.tables.pairing import pair_groups
 from tpuprof.tables.rows import CoreRecord, OpInfo
 from tpuprof.tables.sweep import BOOL, Spans
 
 FORMS = ("sync", "async", "async_line", "start_only", "done_only")
-MAX_CHAIN = 16  # start, updates, done: longer chains do not occur
+_Part = tuple[npt.NDArray[np.int64], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,11 +28,14 @@ class Windows:
     """Transfers of one core, one row each, in order of start.
 
     ``info`` is the registry row of the start half (of the op itself for synchronous collectives); ``done_info`` that
-    of the done half or -1; ``form`` a row of ``FORMS``.
+    of the done half or -1; ``form`` a row of ``FORMS``. ``row`` is the op row of the start half, of the synchronous op,
+    or of a half that stands alone; ``done_row`` that of the done half; -1 where there is none.
     """
 
     info: I32
     done_info: I32
+    row: I64
+    done_row: I64
     form: npt.NDArray[np.uint8]
     start: I64
     end: I64
@@ -50,36 +54,35 @@ class Windows:
         return (self.form == FORMS.index("async")) | (self.form == FORMS.index("async_line"))
 
 
-def find_windows(core: CoreRecord, duration: I64, infos: Sequence[OpInfo]) -> Windows:
+def find_windows(core: CoreRecord, duration: I64, infos: Sequence[OpInfo], run: I32 | None = None) -> Windows:
     """All transfers of a core: collectives of every form, and asynchronous copies.
 
     Args:
         core: the core.
         duration: durations of its op rows, overruns cut.
         infos: the registry.
+        run: the execution of a program that each op row belongs to.
     """
     ops = core.ops
     end = ops.start + duration
+    runs = np.zeros(len(ops), np.int32) if run is None else run
     used_rows = ints(np.unique(ops.info))
-    by_name = {(infos[r].module, infos[r].name): r for r in used_rows}
-    parts: list[tuple[npt.NDArray[np.int64], ...]] = []
+    parts: list[_Part] = []
     paired: set[tuple[str | None, str]] = set()
-    leftover: dict[int, list[int]] = {}
     taken = np.zeros(len(ops), np.bool_)
     rows_of: dict[int, npt.NDArray[np.intp]] = _rows_by_info(ops.info, ops.valid)
-    for done in used_rows:
-        if infos[done].cls.phase != "done":
+    for group in pair_groups(used_rows, infos):
+        a, b = _pair(ops.start, runs, _in_order(rows_of, group.starts), _in_order(rows_of, group.dones))
+        if not len(a):
             continue
-        start_row = _start_of(infos[done], by_name, infos)
-        if start_row is None or start_row not in rows_of or done not in rows_of:
-            continue
-        starts, dones = rows_of[start_row], rows_of[done]
-        a, b = _pair(ops.start, starts, dones)
         taken[a] = taken[b] = True
-        collective = infos[start_row].cls.async_class == "collective" or infos[done].cls.async_class == "collective"
-        parts.append(_part(start_row, done, "async", ops.start[a], end[b], collective and not _host(infos[done])))
-        paired.add((infos[done].module, infos[done].name))
-        paired.add((infos[start_row].module, infos[start_row].name))
+        halves = [infos[each] for each in (*group.starts, *group.dones)]
+        collective = any(each.cls.async_class == "collective" for each in halves)
+        collective = collective and not any(_host(infos[each]) for each in group.dones)
+        begun = _begun(ops.start, runs, a, b, _in_order(rows_of, group.updates))
+        parts.append(_part(ops.info[a], ops.info[b], "async", begun, end[b], collective, a, b))
+        paired.update((each.module, each.name) for each in halves)
+    leftover: dict[int, npt.NDArray[np.intp]] = {}
     for row in used_rows:
         cls = infos[row].cls
         rows = rows_of.get(row)
@@ -87,27 +90,62 @@ def find_windows(core: CoreRecord, duration: I64, infos: Sequence[OpInfo]) -> Wi
             continue
         rows = rows[~taken[rows]]
         if cls.kind == "collective" and cls.phase == "sync":
-            parts.append(_part(row, -1, "sync", ops.start[rows], end[rows], True))
-        elif cls.async_class is not None and cls.phase in ("start", "done") and len(rows):
-            leftover[row] = ints(rows)
+            parts.append(_part(row, -1, "sync", ops.start[rows], end[rows], True, rows))
+        elif cls.async_class == "collective" and cls.phase in ("start", "done") and len(rows):
+            leftover[row] = rows
     from_line = _from_async_line(core, infos, paired)
     parts.extend(from_line)
     shown = {int(part[0][0]) for part in from_line if len(part[0])}
     shown_done = {name for name in core.async_done if name}
     for row, rows in leftover.items():
-        cls = infos[row].cls
-        if row in shown or infos[row].name in shown_done or cls.async_class != "collective":
+        if row in shown or infos[row].name in shown_done:
             continue
-        form = "start_only" if cls.phase == "start" else "done_only"
-        index = np.array(rows, np.intp)
-        parts.append(_part(row if cls.phase == "start" else -1, row, form, ops.start[index], end[index], True))
+        start_half = infos[row].cls.phase == "start"
+        form, done = ("start_only", -1) if start_half else ("done_only", row)
+        parts.append(_part(row, done, form, ops.start[rows], end[rows], True, rows))
     return _collect(parts)
 
 
+def _in_order(rows_of: dict[int, npt.NDArray[np.intp]], infos: Sequence[int]) -> npt.NDArray[np.intp]:
+    """The op rows of some infos in order of time."""
+    found = [rows_of[info] for info in infos if info in rows_of]
+    # Rows of a core are sorted by start, so that their numbers are in order of time.
+    return np.sort(np.concatenate(found)) if found else np.zeros(0, np.intp)
+
+
+def _begun(
+    start: I64, run: I32, a: npt.NDArray[np.intp], b: npt.NDArray[np.intp], updates: npt.NDArray[np.intp]
+) -> I64:
+    """When the transfer of each pair begins: with its update, where there is one, else with its start half."""
+    begun = start[a]
+    if len(updates):
+        first, then = _pair(start, run, np.sort(a), updates)
+        of_start = dict(zip(ints(first), ints(start[then]), strict=True))
+        times = [of_start.get(row, int(start[row])) for row in ints(a)]
+        begun = np.minimum(np.array(times, np.int64), start[b])
+    return begun
+
+
 def _pair(
+    start: I64, run: I32, starts: npt.NDArray[np.intp], dones: npt.NDArray[np.intp]
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Rows of start halves and of their done halves, both given in order of time."""
+    if len(starts) == len(dones) and bool((start[starts] <= start[dones]).all()):
+        return starts, dones
+    # Something is missing: what is amiss in one execution must not move the pairs of the others. Executions that were
+    # rebuilt from ops can themselves be wrong where the capture began inside one, and then tear pairs apart.
+    whole = _pair_in_run(start, starts, dones)
+    numbers = ints(np.unique(np.concatenate([run[starts], run[dones]])))
+    pairs = [_pair_in_run(start, starts[run[starts] == number], dones[run[dones] == number]) for number in numbers]
+    if sum(len(a) for a, _ in pairs) < len(whole[0]):
+        return whole
+    return (np.concatenate([a for a, _ in pairs]), np.concatenate([b for _, b in pairs])) if pairs else whole
+
+
+def _pair_in_run(
     start: I64, starts: npt.NDArray[np.intp], dones: npt.NDArray[np.intp]
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Rows of start halves and of their done halves, both given in order of time.
+    """Halves of one run, both in order of time.
 
     Transfers of one instruction end in the order of their issue, also where the next one is issued before the last
     one has ended. Only if rows are missing inside the capture (a done before its start in that order) does each done
@@ -132,34 +170,13 @@ def _rows_by_info(info: I32, valid: BOOL) -> dict[int, npt.NDArray[np.intp]]:
     return {int(v): part for v, part in zip(values, np.split(order, first[1:]), strict=True)} if len(order) else {}
 
 
-def _start_of(done: OpInfo, by_name: dict[tuple[str | None, str], int], infos: Sequence[OpInfo]) -> int | None:
-    """The registry row of a done half's start half, through its operands (and those of updates in between)."""
-    instruction = done.instruction
-    for _ in range(MAX_CHAIN):
-        if instruction is None or not instruction.operands:
-            return None
-        name = instruction.operands[0]
-        row = by_name.get((done.module, name))
-        if row is not None:
-            if infos[row].cls.phase == "start":
-                return row
-            instruction = infos[row].instruction
-        elif done.program is not None:
-            instruction = done.program.find(name)
-        else:
-            return None
-    return None
-
-
 def _host(info: OpInfo) -> bool:
     return info.cls.kind == "host_transfer"
 
 
-def _from_async_line(
-    core: CoreRecord, infos: Sequence[OpInfo], paired: set[tuple[str | None, str]]
-) -> list[tuple[npt.NDArray[np.int64], ...]]:
+def _from_async_line(core: CoreRecord, infos: Sequence[OpInfo], paired: set[tuple[str | None, str]]) -> list[_Part]:
     """Rows of the asynchronous line whose halves are not both on the op line."""
-    parts: list[tuple[npt.NDArray[np.int64], ...]] = []
+    parts: list[_Part] = []
     rows = core.asyncs
     keep: dict[int, list[int]] = {}
     for at in range(len(rows)):
@@ -176,25 +193,39 @@ def _from_async_line(
     return parts
 
 
-def _part(info: int, done: int, form: str, start: I64, end: I64, collective: bool) -> tuple[npt.NDArray[np.int64], ...]:
+def _part(
+    info: int | I32,
+    done: int | I32,
+    form: str,
+    start: I64,
+    end: I64,
+    collective: bool,
+    row: npt.NDArray[np.intp] | None = None,
+    done_row: npt.NDArray[np.intp] | None = None,
+) -> _Part:
     n = len(start)
+    absent = np.full(n, -1, np.int64)
     return (
-        np.full(n, info if info >= 0 else done, np.int64),
+        np.full(n, info, np.int64),
         np.full(n, done, np.int64),
         np.full(n, FORMS.index(form), np.int64),
         start,
         end,
         np.full(n, collective, np.int64),
+        absent if row is None else row.astype(np.int64),
+        absent if done_row is None else done_row.astype(np.int64),
     )
 
 
-def _collect(parts: Sequence[tuple[npt.NDArray[np.int64], ...]]) -> Windows:
-    columns = [np.concatenate([p[c] for p in parts]) if parts else np.zeros(0, np.int64) for c in range(6)]
+def _collect(parts: Sequence[_Part]) -> Windows:
+    columns = [np.concatenate([p[c] for p in parts]) if parts else np.zeros(0, np.int64) for c in range(8)]
     order = np.lexsort((columns[4], columns[3]))
-    info, done, form, start, end, collective = (column[order] for column in columns)
+    info, done, form, start, end, collective, row, done_row = (column[order] for column in columns)
     return Windows(
         info.astype(np.int32),
         done.astype(np.int32),
+        row,
+        done_row,
         form.astype(np.uint8),
         start,
         end,
