@@ -154,11 +154,8 @@ def test_known_names_never_stay_as_words(text: str) -> None:
     assert make_redactor(HOSTS, TEXTS).text(text) == redacted  # whatever was redacted before
 
 
-@given(
-    st.lists(
-        st.sampled_from(["/home/alice/a", "hostA", "x.py:3", "me@b.c", " ", "-", "10.0.0.1", "(", "="]), max_size=6
-    )
-)
-def test_redacting_twice_changes_nothing(parts: list[str]) -> None:
-    once = REDACTOR.text("".join(parts))
+@pytest.mark.parametrize("text", ["/home/alice/a b/x.py:3", "me@b.c on hostA", "at /opt/a/b (10.0.0.1)", "a=/x/y/z.py"])
+def test_redacting_twice_changes_nothing(text: str) -> None:
+    once = REDACTOR.text(text)
+    assert once != text
     assert make_redactor(HOSTS, TEXTS).text(once) == once

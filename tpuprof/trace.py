@@ -276,6 +276,7 @@ class Trace:
 
         return op_stats(self.ops, by)
 
+    @cached_property
     def scopes(self) -> pd.DataFrame:
         """The tree of name scopes, depth first."""
         from tpuprof.tables.scopes import scope_tree

@@ -27,10 +27,10 @@ def test_parquet_reads_back_equal(name: str) -> None:
     assert set(files) == {*(f"{table}.parquet" for table in TABLES), DESCRIPTION}
     for schema, frame in run_tables(trace):
         back = pd.read_parquet(io.BytesIO(files[f"{schema.name}.parquet"]))
-        if not len(frame):  # an empty category has no type to keep
-            assert (list(back.columns), len(back)) == (list(frame.columns), 0)
-            continue
-        pd.testing.assert_frame_equal(frame, back, check_categorical=False)
+        assert list(back.columns) == list(frame.columns)
+        filled = [name for name in frame.columns if frame[name].notna().any()]  # an empty category has no type to keep
+        assert len(back) == len(frame)
+        pd.testing.assert_frame_equal(frame[filled], back[filled], check_categorical=False)
         schema.check(back.astype({c.name: c.pandas_dtype for c in schema}))
 
 

@@ -101,7 +101,9 @@ _part = st.sampled_from(
 )
 _path = st.one_of(st.none(), st.lists(_part, min_size=1, max_size=5).map("/".join), st.text("a/()jit", min_size=1))
 _rows = st.lists(
-    st.tuples(_path, st.sampled_from(SCOPE_KINDS), st.integers(0, 1 << 55), st.sampled_from([None, 0, 1])), max_size=12
+    st.tuples(_path, st.sampled_from(SCOPE_KINDS), st.integers(0, 1 << 55), st.sampled_from([None, 0, 1])),
+    min_size=1,
+    max_size=12,
 )
 
 
@@ -141,8 +143,8 @@ def _names_of_path(tree: list[dict[str, Any]], row: dict[str, Any]) -> tuple[str
 
 def test_of_a_trace(tmp_path: Path) -> None:
     trace = tpuprof.load(f00(tmp_path))
-    tree = trace.scopes()
+    tree = trace.scopes
     assert int(tree["total_ps"].iloc[0]) == int(trace.ops["self_ps"].sum())
-    only = trace.select(steps=[1]).scopes()
+    only = trace.select(steps=[1]).scopes
     assert int(only["total_ps"].iloc[0]) * 3 == int(tree["total_ps"].iloc[0])
     assert only["step_fraction"].iloc[0] == pytest.approx(0.95)

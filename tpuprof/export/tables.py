@@ -32,7 +32,6 @@ def run_tables(trace: Trace) -> Iterator[tuple[Schema, pd.DataFrame]]:
         "host_events": lambda: host_events_frame(recordings, trace.origin_ns, trace.built.host_clocks.offset_ps),
         "modules": lambda: _modules(trace),
         "op_stats": trace.op_stats,
-        "scopes": trace.scopes,
     }
     for name, schema in TABLES.items():
         frame = special[name]() if name in special else getattr(trace, name, None)

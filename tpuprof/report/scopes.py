@@ -41,18 +41,18 @@ def scopes_result(trace: Trace, depth: int | None) -> Result:
     Args:
         depth: how many levels of names to give, null for all; what lies deeper is in the total times only.
     """
-    rows = records(trace.scopes())
+    rows = records(trace.scopes)
     kept = rows if depth is None else [row for row in rows if row["depth"] <= depth]
     whole = _nested(kept)
     document = {
         **head(trace, "scopes"),
         "depth": depth,
-        "total": len(rows) - 1,
+        "total": max(len(rows) - 1, 0),
         "cores": len(trace.devices),
-        **{key: whole[key] for key in ("total_ps", "backward_ps", "recomputed_ps", "step_fraction", "kinds")},
-        "scopes": whole["scopes"],
+        **{key: whole.get(key) for key in ("total_ps", "backward_ps", "recomputed_ps", "step_fraction", "kinds")},
+        "scopes": whole.get("scopes", []),
     }
-    return Result(document, "scopes", SCOPES.names, (scopes_listing(kept, depth, len(rows) - 1),), kept)
+    return Result(document, "scopes", SCOPES.names, (scopes_listing(kept, depth, max(len(rows) - 1, 0)),), kept)
 
 
 def scopes_listing(rows: list[dict[str, Any]], depth: int | None, total: int) -> Listing:

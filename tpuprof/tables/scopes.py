@@ -97,13 +97,16 @@ def split_scope(path: str) -> ScopePath:
 def scope_tree(ops: pd.DataFrame, steps: pd.DataFrame | None = None) -> pd.DataFrame:
     """Table ``scopes``: one row per scope, depth first, the largest total time first among siblings.
 
-    The first row is the whole, with the path ``""``. A scope's ``self_ps`` plus the ``total_ps`` of its children is
-    its ``total_ps``, exactly; so are the times by kind. Times are self times of ops, so that nothing counts twice.
+    The first row is the whole, with the path ``""``; without ops there is no row. A scope's ``self_ps`` plus the
+    ``total_ps`` of its children is its ``total_ps``, exactly; so are the times by kind. Times are self times of ops,
+    so that nothing counts twice.
 
     Args:
         ops: table ``ops``.
         steps: table ``steps`` of the same cores; gives the share of a step, which is null without it.
     """
+    if not len(ops):
+        return SCOPES.empty()
     codes = ops["scope"].cat.codes.to_numpy()
     categories: list[str] = [str(name) for name in ops["scope"].cat.categories]
     nodes = _Nodes()
