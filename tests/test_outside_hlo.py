@@ -42,7 +42,16 @@ def test_a_dump_fills_what_the_trace_lacks(run: Path, tmp_path: Path, form: str)
 def test_a_dump_of_another_program_changes_nothing(run: Path, tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_text(TEXT.replace("jit_train_step", "jit_other"))
     trace = tpuprof.load(run, hlo=tmp_path / "other.txt")
-    assert [entry.id for entry in trace.quality] == ["hlo_missing"]
+    assert [entry.id for entry in trace.quality] == ["hlo_missing", "hlo_not_joined"]
+    assert "which ops belong to jit_other." in trace.quality[1].message
+
+
+def test_a_trace_that_does_not_tell_programs_apart_says_that_the_dump_was_of_no_use(tmp_path: Path) -> None:
+    session = clean.f00_trace().write_json(tmp_path / "log")
+    (tmp_path / "step.txt").write_text(TEXT)
+    ids = [entry.id for entry in tpuprof.load(session, hlo=tmp_path / "step.txt").quality]
+    assert "hlo_not_joined" in ids
+    assert "hlo_not_joined" not in [entry.id for entry in tpuprof.load(session).quality]
 
 
 def test_the_programs_of_the_trace_win(tmp_path: Path) -> None:

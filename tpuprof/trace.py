@@ -18,6 +18,7 @@ from tpuprof.formats.recording import Recording, Source
 from tpuprof.hlo import load_hlo
 from tpuprof.quality import SEVERITIES, Quality, worst
 from tpuprof.summary import html_summary, rich_summary
+from tpuprof.tables.bounds import within_bounds
 from tpuprof.tables.build import Built, build
 from tpuprof.tables.programs import Programs, collect_programs
 from tpuprof.tables.rows import Device
@@ -52,7 +53,7 @@ def load(
         UsageError: ``run`` or ``step_program`` names nothing.
     """
     files = find_run(str(path), run=run)
-    recordings = read_run(files)
+    recordings = within_bounds(read_run(files))
     outside = load_hlo(str(hlo)) if hlo is not None else []
     programs = collect_programs((recording.space for recording in recordings), outside)
     built = build(recordings, programs, step_program)
@@ -360,7 +361,7 @@ def _sidecar(path: str) -> tuple[dict[str, Any], list[Quality]]:
             loaded: Any = json.loads(data)
             if not isinstance(loaded, dict):
                 raise ValueError("it is no JSON object")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             message = f"{candidate} cannot be read ({error}); versions and capture options are unknown."
             return {}, [Quality("sidecar_unreadable", "warning", message)]
         sidecar = cast("dict[str, Any]", loaded)
@@ -372,8 +373,10 @@ def _capture_quality(sidecar: Mapping[str, Any]) -> list[Quality]:
     """What the capture itself knew to be wrong."""
     if sidecar.get("complete") is not False:
         return []
-    errors = [str(error) for error in cast("list[Any]", sidecar.get("errors") or [])]
-    because = f": {'; '.join(errors)[:500]}" if errors else " (the program ended or was stopped inside the window)"
+    listed = sidecar.get("errors")
+    errors = [str(error) for error in cast("list[Any]", listed)] if isinstance(listed, list) else []
+    because = f" ({'; '.join(errors)[:500].rstrip('.')})" if errors else ""
+    because = because or " (the program ended or was stopped inside the window)"
     message = f"The capture ended before its window did{because}. The last step may be cut."
     return [Quality("capture_incomplete", "warning", message, None, {"errors": errors})]
 

@@ -170,6 +170,12 @@ def test_every_error_class_has_an_exit_code_of_the_contract() -> None:
     assert {cls.exit_code for cls in below(InputError)} == {3}
 
 
+def test_the_help_tells_the_exit_codes(run: Run) -> None:
+    text = " ".join(run("--help")[1].split())
+    for told in ("0 done", "1 something as severe", "2 wrong use", "3 the input", "4 a capture", "130 interrupted"):
+        assert told in text
+
+
 # -- filters ------------------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import tpuprof
 from tests.inputs.clean import f00, f00_trace, write_altered
 from tests.tables.random_traces import Truth, truths
-from tests.tables.test_partition_property import fewer
+from tests.tables.test_metamorphic import fewer
 from tpuprof.export.trim import trim
 from tpuprof.export.xplane import exported_recordings, session_files
 from tpuprof.testing import TraceBuilder

@@ -201,6 +201,16 @@ def test_nothing_at_the_path(tmp_path: Path) -> None:
         find_run(tmp_path / "file.xplane.pb" / "inside")
 
 
+def test_an_empty_path_is_not_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, "file.xplane.pb")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"The path is empty\..*working directory is called '\.'"):
+        find_run("")
+    with pytest.raises(UsageError, match="null character"):
+        find_run("a\0b")
+    assert hosts(find_run(".")) == ["file"]
+
+
 def test_a_directory_without_a_run_says_what_it_holds(tmp_path: Path) -> None:
     with pytest.raises(TraceNotFoundError, match=r"holds no profile run.*It is empty\..*tpuprof capture"):
         find_run(tmp_path)

@@ -245,6 +245,14 @@ def test_terminal_lines_keep_to_the_width(
         assert (color is None) == ("\x1b[" not in text)
 
 
+def test_no_number_of_the_breakdown_is_cut_in_a_narrow_terminal(report: dict[str, Any]) -> None:
+    text = render_report(report, "table", Screen(40, None))
+    assert re.search(r"^  M  matmul +\d+(\.\d+)? us +\d+\.\d\d %$", text, re.MULTILINE)
+    assert re.search(r"^  X  coll\S*….* us +\d+\.\d\d %$", text, re.MULTILINE)
+    breakdown = text[text.index("  M  matmul") : text.index("Idle by cause")]
+    assert not re.search(r"\d…", breakdown)
+
+
 def test_terminal_in_ascii_draws_with_letters(report: dict[str, Any]) -> None:
     text = render_report(report, "table", Screen(80, None, plain=True))
     assert text.isascii()

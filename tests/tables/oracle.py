@@ -21,6 +21,7 @@ COMPUTE: tuple[str, ...] = (
     "data_movement",
     "other_compute",
 )
+HOST_CAUSES = ("compile", "garbage_collection", "checkpoint", "host_sync", "input", "dispatch", "host_python")
 PARTS: tuple[str, ...] = (*COMPUTE, "collective_exposed", "host_transfer", "dma_wait", "barrier_wait", "idle")
 
 
@@ -67,6 +68,37 @@ def divide(core: Core, start: int, end: int) -> dict[str, int]:
         if part == "idle" and "dma" in flying:
             result["idle_dma_in_flight"] += right - left
     return result
+
+
+def idle_by_cause(
+    core: Core, start: int, end: int, host: tuple[Span, ...] = (), runs: tuple[Span, ...] = ()
+) -> dict[str, int]:
+    """Idle time by the first cause that holds, the host's before the device's own.
+
+    Args:
+        core: the core.
+        start: begin of the window.
+        end: its end.
+        host: what the host did, on the core's clock; ``what`` is one of HOST_CAUSES.
+        runs: executions of programs.
+    """
+    result: dict[str, int] = dict.fromkeys((*HOST_CAUSES, "dma_in_flight", "intra_program", "unexplained"), 0)
+    everything = (*core.ops, *core.in_flight, *core.barriers, *host, *runs)
+    bounds = {time for span in everything for time in (span.start, span.end) if start < time < end}
+    for left, right in pairwise(sorted({start, end} | bounds)):
+        running, flying = going_on(core.ops, left, right), going_on(core.in_flight, left, right)
+        if first_rule(running, flying, waiting=bool(going_on(core.barriers, left, right))) != "idle":
+            continue
+        doing = going_on(host, left, right)
+        own = "dma_in_flight" if "dma" in flying else "intra_program" if going_on(runs, left, right) else "unexplained"
+        result[next((cause for cause in HOST_CAUSES if cause in doing), own)] += right - left
+    return result
+
+
+def under_compute(core: Core, span: Span) -> int:
+    """How much of a span passes while the core computes."""
+    parts = divide(Core(tuple(op for op in core.ops if op.what in COMPUTE)), span.start, span.end)
+    return sum(parts[kind] for kind in COMPUTE)
 
 
 def going_on(spans: tuple[Span, ...], left: int, right: int) -> set[str]:

@@ -31,6 +31,7 @@ LEAVES: Leaves = (
 )
 LEAVES_BY_CATEGORY = LEAVES[:7]
 WAITS = LEAVES[5:7]
+CPU_LEAVES = tuple(leaf for leaf in LEAVES if leaf[2] != "host_transfer")
 # start half, done half, kind of the start half, kind of the done half, kind in flight
 PAIRS = (
     ("all-gather-start.21", "all-gather-done.21", "collective", "collective", "collective"),
@@ -89,6 +90,52 @@ def truths(draw: st.DrawFn) -> Truth:
             truth.windows[device] = draw(_step_lines(plane, truth.cores[device], steps))
     if with_hlo or gpu:
         host.add_program(ZOO)
+    host.add_task_environment(SESSION_START_NS, SESSION_START_NS + 1_000_000_000)
+    return truth
+
+
+@st.composite
+def cpu_truths(draw: st.DrawFn) -> Truth:
+    """A trace of the CPU backend: 1-3 devices whose ops run on several threads, launched inside annotations."""
+    truth = Truth(TraceBuilder())
+    host = truth.trace.add_host("h")
+    python = host.add_thread("python")
+    threads = [host.add_thread(f"tf_XLAEigen/{n}") for n in range(draw(st.integers(2, 4)))]
+    devices = [f"h/CPU:{n}" for n in range(draw(st.integers(1, 3)))]
+    steps = draw(st.integers(1, 4))
+    ops: dict[str, list[Span]] = {device: [] for device in devices}
+    starts: dict[str, list[int]] = {device: [] for device in devices}
+    at = 1_000_000
+    for step in range(steps):
+        python.step(step, Ps(at), Ps(10_000))
+        python.event("TfrtCpuExecutable::Execute", Ps(at + 10), Ps(50), stats={"run_id": step + 1})
+        free = dict.fromkeys(range(len(threads)), at + 5_000)
+        for ordinal, device in enumerate(devices):
+            mine = draw(st.lists(st.sampled_from(range(len(threads))), min_size=1, max_size=6))
+            written: list[Span] = []
+            for number in mine:
+                name, _, kind = draw(st.sampled_from(CPU_LEAVES))
+                begin = free[number] + draw(st.sampled_from([0, 1, 7_000]))
+                duration = draw(_length)
+                threads[number].cpu_op(name, Ps(begin), Ps(duration), ZOO, run_id=step + 1, device_ordinal=ordinal)
+                written.append(Span(begin, begin + duration, kind))
+                if duration > 10 and draw(st.booleans()):  # a thread that waits in one op may run another meanwhile
+                    name, _, kind = draw(st.sampled_from(CPU_LEAVES))
+                    left, right = begin + duration // 3, begin + duration // 2
+                    threads[number].cpu_op(
+                        name, Ps(left), Ps(right - left), ZOO, run_id=step + 1, device_ordinal=ordinal
+                    )
+                    written.append(Span(left, right, kind))
+                free[number] = begin + duration + 1  # so that rows of one thread never share a start
+            ops[device] += written
+            starts[device].append(min(op.start for op in written))
+        at = max(free.values()) + 20_000
+    for device in devices:
+        truth.cores[device] = Core(tuple(ops[device]))
+        ends = [*starts[device][1:], max(op.end for op in ops[device])]
+        # The last step ends with its own last op.
+        truth.windows[device] = {k: (a, b) for k, (a, b) in enumerate(zip(starts[device], ends, strict=True))}
+    host.add_program(ZOO)
     host.add_task_environment(SESSION_START_NS, SESSION_START_NS + 1_000_000_000)
     return truth
 

@@ -12,7 +12,7 @@ from hypothesis import given
 import tpuprof
 from tests.inputs.clean import f00
 from tests.tables.random_traces import Truth, truths
-from tests.tables.test_partition_property import fewer
+from tests.tables.test_metamorphic import fewer
 from tpuprof.tables.schemas import IDLE_CAUSES, PARTS
 from tpuprof.trace import Trace
 

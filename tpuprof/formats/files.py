@@ -42,8 +42,18 @@ class Entry:
 
 
 def as_location(path: str | os.PathLike[str]) -> str:
-    """A path as text: absolute for local files, as it is for URLs, without a slash at the end."""
+    """A path as text: absolute for local files, as it is for URLs, without a slash at the end.
+
+    Raises:
+        UsageError: the path is empty (an unset variable, as a rule), which would mean the working directory, or holds
+            a null character.
+    """
     text = os.fspath(path)
+    if not text or "\0" in text:
+        raise UsageError(
+            "The path is empty." if not text else "The path holds a null character.",
+            hint="Give a trace, a session or a log directory; the working directory is called '.'.",
+        )
     if _is_url(text):
         return text.rstrip("/") if not text.rstrip("/").endswith(":") else text
     return os.path.abspath(Path(text.removeprefix("file://")).expanduser())

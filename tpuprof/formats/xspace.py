@@ -67,6 +67,25 @@ class Events:
         i64, i32 = np.zeros(0, np.int64), np.zeros(0, np.int32)
         return Events(i32, i64, i64, None, np.zeros(1, np.int64), i32, np.zeros(0, np.uint8), i64)
 
+    def take(self, rows: npt.NDArray[np.intp]) -> Events:
+        """Some of the events, with their stats."""
+        lengths = np.diff(self.stat_ptr)
+        ends = np.cumsum(lengths[rows])
+        # Positions of the stats: each chosen event's run of them, one after the other.
+        index = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(
+            self.stat_ptr[rows] - (ends - lengths[rows]), lengths[rows]
+        )
+        return Events(
+            self.meta[rows],
+            self.offset_ps[rows],
+            self.duration_ps[rows],
+            None if self.occurrences is None else self.occurrences[rows],
+            np.concatenate([np.zeros(1, np.int64), ends]),
+            self.stat_key[index],
+            self.stat_kind[index],
+            self.stat_bits[index],
+        )
+
     def find(self, key: int) -> tuple[npt.NDArray[np.intp], U8, I64]:
         """All occurrences of one stat: (event rows, kinds, bits); empty for ``key`` < 0."""
         if key < 0 or not len(self.stat_key):

@@ -21,6 +21,7 @@ from tpuprof.units import format_percent, format_ps
 
 SEVERITY_STYLES = {"info": "blue", "warning": "yellow", "error": "bold red"}
 _MARKS = {"info": "i", "warning": "!", "error": "x"}
+_NARROWEST_LABEL = 5
 _CORES_SHOWN = 16
 _COLLECTIVES_SHOWN = 10
 
@@ -105,15 +106,20 @@ def _breakdown(report: dict[str, Any], screen: Screen) -> RenderableType:
     for justify in ("left", "left", "right", "right", "left"):
         grid.add_column(justify=justify, no_wrap=True)
     room = max(min(screen.width - 52, 50), 0)
-    for line in facts.part_lines(parts, step_ps):
+    lines = list(facts.part_lines(parts, step_ps))
+    times = [format_ps(line.ps) for line in lines]
+    shares = [format_percent(line.fraction) for line in lines]
+    # Where the width does not suffice the labels give way: a number without its unit would be another number.
+    numbers = max(map(len, times), default=0) + max(map(len, shares), default=0)
+    label_width = max(screen.width - INDENT - 1 - numbers - 4 * GAP, _NARROWEST_LABEL)
+    for line, time, share in zip(lines, times, shares, strict=True):
         mark = line.look.letter if screen.letters else "■"
-        share = line.fraction or 0.0
         grid.add_row(
             Text(mark, style=line.look.dark),
-            Text(line.look.label),
-            Text(format_ps(line.ps)),
-            Text(format_percent(line.fraction)),
-            Text(bars.meter(share, room) if room >= 8 else "", style=line.look.dark),
+            shortened(line.look.label, label_width, keep_tail=False),
+            Text(time),
+            Text(share),
+            Text(bars.meter(line.fraction or 0.0, room) if room >= 8 else "", style=line.look.dark),
         )
     groups = (("compute", "compute"), ("wait", "transfers and waiting"), ("idle", "idle"))
     summary = " · ".join(

@@ -120,6 +120,7 @@ def build(recordings: Sequence[Recording], programs: Programs, step_program: str
         *_hlo_quality(recordings, cores, infos, programs),
         *_expected_cores(cores, infos),
         *programs.quality,
+        *programs.not_joined(),
         # At the edges of a part of a run, recorded and found executions must differ.
         *(q for core in cores for q in (*(() if kept else core.runs.quality), *core.clocks.quality)),
         *steps.quality,
@@ -327,9 +328,8 @@ def _expected_cores(cores: Sequence[Core], infos: Sequence[OpInfo]) -> list[Qual
             if program is not None and id(program) not in seen:
                 seen.add(id(program))
                 expected = max(expected, program.num_partitions * program.replica_count)
-            instruction = infos[row].instruction
-            if instruction is not None and instruction.replica_groups is not None:
-                groups = instruction.replica_groups
+            groups = infos[row].replica_groups
+            if groups is not None:
                 expected = max(expected, (groups.num_groups or 0) * (groups.group_size or 0))
     if expected <= len(cores):
         return []

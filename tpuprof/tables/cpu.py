@@ -10,6 +10,7 @@ from tpuprof.formats.recording import Recording
 from tpuprof.formats.xspace import I32, I64, Plane
 from tpuprof.tables.arrays import ints
 from tpuprof.tables.clock import line_base_ps, session_start_ns
+from tpuprof.tables.hostwork import is_device_work
 from tpuprof.tables.opinfo import op_info
 from tpuprof.tables.programs import MASK64, Programs
 from tpuprof.tables.rows import CLOCK_HOST, NO_SHIFT, NO_TIME, CoreRecord, Device, ModuleRows, Registry, Rows
@@ -156,13 +157,19 @@ def _infos(plane: Plane, ops: _Ops, programs: Programs, registry: Registry) -> I
 
 
 def _launches(plane: Plane, start_ns: int | None, origin: int) -> tuple[I64, I64]:
-    """Host calls that launched a program: (run ids ascending, earliest start of each)."""
+    """Host calls that launched a program: (run ids ascending, earliest start of each).
+
+    The threads that execute the program state its run id too (``ThunkExecutor::Execute (wait for completion)``), but
+    when they do so is device time and says nothing about the launch.
+    """
     run_key = plane.stat_row("run_id")
+    works = np.array([is_device_work(meta.label) for meta in plane.event_meta], np.bool_)
     ids: list[I64] = []
     times: list[I64] = []
     for line in plane.lines:
         run_id, present = line.events.int_stat(run_key)
         rows = np.flatnonzero(present & (plane.text_codes(line.events, "hlo_op") < 0))
+        rows = rows[~works[line.events.meta[rows]]]
         if len(rows):
             ids.append(run_id[rows])
             times.append(line.events.offset_ps[rows] + line_base_ps(line, start_ns, origin))

@@ -8,7 +8,7 @@ from tpuprof.formats.recording import Recording
 from tpuprof.formats.xspace import I64, Line, Plane
 from tpuprof.tables.arrays import ints
 from tpuprof.tables.clock import line_base_ps, session_start_ns
-from tpuprof.tables.rows import StepMarks
+from tpuprof.tables.rows import MAX_PS, StepMarks
 
 
 def host_lines(recording: Recording) -> list[tuple[Plane, Line]]:
@@ -32,7 +32,7 @@ def step_annotations(recording: Recording, origin: int) -> StepMarks | None:
     ends: list[I64] = []
     for plane, line in host_lines(recording):
         number, present = line.events.int_stat(plane.stat_row("step_num"))
-        rows = np.flatnonzero(present & (line.events.duration_ps >= 0))
+        rows = np.flatnonzero(present & (line.events.duration_ps >= 0) & (line.events.duration_ps < MAX_PS))
         if len(rows):
             start = line.events.offset_ps[rows] + line_base_ps(line, start_ns, origin)
             numbers.append(number[rows])

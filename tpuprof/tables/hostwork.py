@@ -20,7 +20,7 @@ from tpuprof.quality import Quality
 from tpuprof.tables.arrays import ints
 from tpuprof.tables.clock import line_base_ps, session_start_ns
 from tpuprof.tables.host import host_lines
-from tpuprof.tables.rows import NO_TIME, CoreRecord, StepMarks
+from tpuprof.tables.rows import MAX_PS, NO_TIME, CoreRecord, StepMarks
 from tpuprof.tables.sweep import Spans, union
 from tpuprof.units import format_ps
 
@@ -81,9 +81,14 @@ class HostWork:
 
 def cause_of(name: str) -> int:
     """The row of HOST_CAUSES that a host event's name stands for, -1 for none."""
-    if _DEVICE_WORK.match(name):
+    if is_device_work(name):
         return -1
     return next((row for row, pattern in enumerate(_PATTERNS) if pattern.match(name)), -1)
+
+
+def is_device_work(name: str) -> bool:
+    """Whether an event of the CPU backend's threads is the device's own work, not the host's."""
+    return _DEVICE_WORK.match(name) is not None
 
 
 def host_work(recording: Recording, origin: int) -> HostWork:
@@ -99,7 +104,7 @@ def host_work(recording: Recording, origin: int) -> HostWork:
             causes[id(plane)] = table
         events = line.events
         cause = table[events.meta]
-        cause = np.where(events.duration_ps > 0, cause, -1)
+        cause = np.where((events.duration_ps > 0) & (events.duration_ps < MAX_PS), cause, -1)
         if plane.stat_row("hlo_op") >= 0 and bool((cause >= 0).any()):
             owner, _, _ = events.find(plane.stat_row("hlo_op"))
             if plane.stat_row("device_ordinal") >= 0:

@@ -44,7 +44,11 @@ def op_info(
         except HloError:
             parsed = None
     cls = classify_event(name=name, text=text, category=category, instr=instruction, module=module)
-    hlo_scope, hlo_source = hlo_place(instruction, module)
+    try:
+        hlo_scope, hlo_source = hlo_place(instruction, module)
+    except HloError as error:  # an instruction is parsed when it is first looked at
+        programs.damaged(program_id, error, part=True)
+        hlo_scope, hlo_source = None, None
     shown = module_name if module_name is not None else (module.name if module is not None else None)
     return OpInfo(
         name=name,

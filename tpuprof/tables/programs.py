@@ -25,6 +25,8 @@ class Programs(Mapping[int, HloModule]):
         self._raw = dict(raw)
         self._loaded: dict[int, HloModule | None] = {}
         self._by_name: dict[str, list[HloModule]] = {}
+        self._damaged: set[int | None] = set()
+        self._joined = False  # whether a module from outside was found by anybody
         self.quality: list[Quality] = []
         for module in loaded:
             self._by_name.setdefault(module.name, []).append(module)
@@ -52,24 +54,48 @@ class Programs(Mapping[int, HloModule]):
                     return self._loaded[key]
         named = self._by_name.get(name or "", [])
         exact = [module for module in named if program_id is not None and module.id == program_id & MASK64]
-        if exact:
-            return exact[0]
-        return named[0] if len(named) == 1 else None
+        found = exact[0] if exact else named[0] if len(named) == 1 else None
+        self._joined = self._joined or found is not None
+        return found
+
+    def not_joined(self) -> list[Quality]:
+        """One entry if modules were given from outside and none fits a program that was looked for so far."""
+        if self._joined or not self._by_name:
+            return []
+        return [
+            Quality(
+                "hlo_not_joined",
+                "info",
+                "The HLO given for missing programs was not used: the trace holds the HLO of what ran, or does not say "
+                f"which ops belong to {', '.join(list(self._by_name)[:6])}{' …' if len(self._by_name) > 6 else ''}.",
+                len(self._by_name),
+                {"modules": list(self._by_name)[:100]},
+            )
+        ]
 
     def _parse(self, key: int) -> HloModule | None:
         try:
             return parse_proto(self._raw[key])
         except HloError as error:
-            self.quality.append(
-                Quality(
-                    "hlo_unreadable",
-                    "warning",
-                    f"The HLO of program {key} cannot be read: {error}",
-                    1,
-                    {"program_id": key},
-                )
-            )
+            self.damaged(key, error, part=False)
             return None
+
+    def damaged(self, program_id: int | None, error: HloError, *, part: bool) -> None:
+        """Notes that the HLO of a program, or a part of it, cannot be read; of several errors the first is told."""
+        if program_id in self._damaged:
+            return
+        self._damaged.add(program_id)
+        what = "A part of the HLO" if part else "The HLO"
+        whose = "a program" if program_id is None else f"program {program_id}"
+        self.quality.append(
+            Quality(
+                "hlo_unreadable",
+                "warning",
+                f"{what} of {whose} cannot be read: {error}",
+                1,
+                {"program_id": program_id},
+            )
+        )
 
 
 def collect_programs(spaces: Iterable[Space], outside: Iterable[HloModule] = ()) -> Programs:

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from tpuprof.errors import HloError
 from tpuprof.formats.xspace import I32, I64, U8
-from tpuprof.hlo import HloModule, Instruction
+from tpuprof.hlo import HloModule, Instruction, ReplicaGroups
 from tpuprof.quality import Quality
 from tpuprof.tables.classify import OpClass
 
@@ -63,6 +64,14 @@ class OpInfo:
     def is_container(self) -> bool:
         """True for ``while``, ``conditional`` and ``call``: their time is their children's."""
         return self.cls.kind == "container"
+
+    @property
+    def replica_groups(self) -> ReplicaGroups | None:
+        """The groups of a collective; null where the instruction has none, or in a form that cannot be read."""
+        try:
+            return self.instruction.replica_groups if self.instruction is not None else None
+        except HloError:
+            return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,6 +194,7 @@ class StepMarks:
     number: I64
     start: I64
     end: I64
+    unreadable: int = 0  # rows left out: no number, or a length that cannot be true
 
     def __len__(self) -> int:
         return len(self.number)

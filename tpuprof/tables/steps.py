@@ -82,6 +82,7 @@ def find_steps(
     windows: list[CoreSteps | None] = []
     source: StepSource = "none"
     if step_program is None:
+        quality.extend(_unreadable(core) for core in cores if core.steps is not None and core.steps.unreadable)
         windows = [_from_steps_line(core) for core in cores]
         source = "steps_line"
         if all(w is None for w in windows):
@@ -132,6 +133,18 @@ def _from_steps_line(core: CoreRecord) -> CoreSteps | None:
     return _make(marks.number, marks.start, end, np.ones(len(marks), np.bool_), pause)
 
 
+def _unreadable(core: CoreRecord) -> Quality:
+    count = core.steps.unreadable if core.steps is not None else 0
+    return Quality(
+        "step_rows_unreadable",
+        "warning",
+        f"{count} row(s) of the line Steps of {core.device.id} are left out: their name is no step number, or their "
+        "length cannot be true. The step before such a row reaches to the next row that can be read.",
+        count,
+        {"device": core.device.id},
+    )
+
+
 def _from_annotations(
     core: CoreRecord, runs: Runs, marks: StepMarks | None, quality: list[Quality]
 ) -> CoreSteps | None:
@@ -155,7 +168,7 @@ def _from_annotations(
         )
     used = np.unique(owner[owner >= 0])
     missing = sorted(set(range(len(marks))) - set(ints(used)))
-    quality.extend(_no_device_work(core, int(marks.number[k])) for k in missing)
+    quality.extend(_no_device_work(core, [int(marks.number[k]) for k in missing]))
     if not len(used):
         return None
     first = np.array([start[owner == k].min() for k in ints(used)], np.int64)
@@ -178,11 +191,12 @@ def _device_work(core: CoreRecord, modules: ModuleRows, marks: StepMarks) -> tup
         launch = core.op_launch[valid] if core.op_launch is not None else np.full(len(start), NO_TIME, np.int64)
     if not len(start):
         return None
+    linked = launch != NO_TIME
     # On TPU a thread of its own enqueues programs, at times after the next annotation has begun: order is surer.
-    by_order = _equal_shares(modules, len(marks)) if len(modules) and core.device.platform == "tpu" else None
+    order_first = core.device.platform == "tpu" or not linked.any()
+    by_order = _equal_shares(modules, len(marks)) if len(modules) and order_first else None
     if by_order is not None:
         return start, end, by_order, False
-    linked = launch != NO_TIME
     if linked.any():
         owner = np.searchsorted(marks.start, launch, side="right") - 1
         return start, end, np.where(linked, owner, -1), False
@@ -328,22 +342,39 @@ def _checked(core: CoreRecord, steps: CoreSteps, quality: list[Quality]) -> Core
     began = np.searchsorted(np.sort(core.ops.start[core.ops.valid & (core.ops.duration > 0)]), steps.start, side="left")
     running = began - np.searchsorted(ends, steps.start, side="right") > 0
     worked = (after > first) | running
-    quality.extend(_no_device_work(core, number) for number in ints(steps.number[~worked]))
+    quality.extend(_no_device_work(core, ints(steps.number[~worked])))
     complete = steps.complete & worked
     if core.dropped_from is not None:
         complete = complete & (steps.end <= core.dropped_from)
     return replace(steps, complete=complete)
 
 
-def _no_device_work(core: CoreRecord, number: int) -> Quality:
-    return Quality(
-        "no_device_work",
-        "warning",
-        f"Step {number} of {core.device.id} holds no device op: the host may have run ahead of the device, or the "
-        "step lies at the edge of the capture. It is left out of statistics.",
-        1,
-        {"step": number, "device": core.device.id},
+def _no_device_work(core: CoreRecord, numbers: Sequence[int]) -> list[Quality]:
+    """One entry for all steps of a core: a host that runs ahead leaves hundreds of them."""
+    if not numbers:
+        return []
+    what = (
+        f"Step {numbers[0]} of {core.device.id} holds no device op: the host may have run ahead of the device, or the "
+        "step lies at the edge of the capture. It is left out of statistics."
+        if len(numbers) == 1
+        else f"{len(numbers)} steps of {core.device.id} hold no device op: {_ranges(numbers)}. The host may have run "
+        "ahead of the device, or they lie at the edge of the capture. They are left out of statistics."
     )
+    return [
+        Quality("no_device_work", "warning", what, len(numbers), {"steps": list(numbers), "device": core.device.id})
+    ]
+
+
+def _ranges(numbers: Sequence[int], shown: int = 6) -> str:
+    """``0 to 6, 9`` for ascending numbers; the rest of a long list is left out."""
+    ends: list[list[int]] = []
+    for number in numbers:
+        if ends and number == ends[-1][1] + 1:
+            ends[-1][1] = number
+        else:
+            ends.append([number, number])
+    texts = [str(first) if first == last else f"{first} to {last}" for first, last in ends[:shown]]
+    return ", ".join(texts) + (" …" if len(ends) > shown else "")
 
 
 def _matched(cores: Sequence[CoreSteps]) -> tuple[list[CoreSteps], int]:

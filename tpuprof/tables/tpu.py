@@ -15,7 +15,18 @@ from tpuprof.tables.clock import Times, line_base_ps, line_times, sample_shift, 
 from tpuprof.tables.host import host_lines
 from tpuprof.tables.opinfo import op_info_of_meta
 from tpuprof.tables.programs import Programs, split_module_name
-from tpuprof.tables.rows import NO_SHIFT, NO_TIME, CoreRecord, Device, ModuleRows, Registry, Rows, Shift, StepMarks
+from tpuprof.tables.rows import (
+    MAX_PS,
+    NO_SHIFT,
+    NO_TIME,
+    CoreRecord,
+    Device,
+    ModuleRows,
+    Registry,
+    Rows,
+    Shift,
+    StepMarks,
+)
 
 TPU_PLANE = re.compile(r"/device:TPU:(\d+)\Z")
 OPS_LINE, ASYNC_LINE, MODULES_LINE, STEPS_LINE, TRACEME_LINE = (
@@ -216,7 +227,7 @@ def _module_rows(context: _Context, shift: Shift) -> ModuleRows:
     times = line_times(context.plane, events, context.base(line), shift, forward=True)
     names = [split_module_name(context.plane.event_meta[row].label) for row in ints(events.meta)]
     order = np.argsort(times.start, kind="stable")
-    order = order[(times.duration[order] >= 0)]
+    order = order[(times.duration[order] >= 0) & (times.duration[order] < MAX_PS)]
     return ModuleRows(
         name=tuple(names[i][0] for i in ints(order)),
         program_id=tuple(names[i][1] for i in ints(order)),
@@ -264,14 +275,15 @@ def _step_rows(context: _Context, shift: Shift) -> StepMarks | None:
     rows: list[int] = []
     for row, meta_row in enumerate(ints(line.events.meta)):
         label = context.plane.event_meta[meta_row].label.strip()
-        if re.fullmatch(r"-?\d{1,18}", label) and times.duration[row] >= 0:
+        if re.fullmatch(r"-?[0-9]{1,18}", label) and 0 <= times.duration[row] < MAX_PS:
             numbers.append(int(label))
             rows.append(row)
     order = np.argsort(times.start[rows], kind="stable")
     index = np.array(rows, np.intp)[order]
-    if not len(index):
-        return None
-    return StepMarks(np.array(numbers, np.int64)[order], times.start[index], (times.start + times.duration)[index])
+    start = times.start[index]
+    return StepMarks(
+        np.array(numbers, np.int64)[order], start, start + times.duration[index], len(line.events) - len(index)
+    )
 
 
 def _dropped_from(context: _Context, shift: Shift) -> int | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, Self, TypeVar
 
 from tpuprof.testing.programs import Program
-from tpuprof.testing.values import Stat, Time, Unsigned, as_text, to_ps
+from tpuprof.testing.values import Ref, Stat, Time, Unsigned, as_text, to_ps
 
 Clock = Literal["plain", "device", "mapped"]
 Stats = Mapping[str, Stat]
@@ -123,8 +123,8 @@ class LineBuilder:
     ) -> Self:
         """Adds an op of the CPU backend to a thread: the event and its twin of length zero, ``end: NAME``."""
         facts: dict[str, Stat] = {
-            "hlo_op": name,
-            "hlo_module": program.name,
+            "hlo_op": Ref(name),  # as the CPU backend writes them
+            "hlo_module": Ref(program.name),
             "program_id": program.id,
             "run_id": run_id,
             "device_ordinal": device_ordinal,
