@@ -182,6 +182,13 @@ class Trace:
         return self._in_steps(partition_frame(self.built))
 
     @cached_property
+    def segments(self) -> pd.DataFrame:
+        """The partition as a timeline: stretches of one part and cause."""
+        from tpuprof.tables.segments import segments_frame
+
+        return self._in_steps(segments_frame(self.built, self.recordings))
+
+    @cached_property
     def gaps(self) -> pd.DataFrame:
         """Idle stretches inside steps."""
         from tpuprof.tables.frames import gaps_frame
@@ -269,6 +276,13 @@ class Trace:
         from tpuprof.tables.stats import op_stats
 
         return op_stats(self.ops, by)
+
+    @cached_property
+    def scopes(self) -> pd.DataFrame:
+        """The tree of name scopes, depth first."""
+        from tpuprof.tables.scopes import scope_tree
+
+        return scope_tree(self.ops, None if self.step_source == "none" else self.steps)
 
     def step_statistics(self) -> dict[str, float | int | None]:
         """Count, mean, percentiles, stdev and cv of the step time (per step the maximum over cores)."""

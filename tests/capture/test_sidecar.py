@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tpuprof.capture.redact import MASK, mask_arguments, mask_text
 from tpuprof.capture.sidecar import read_sidecars, write_sidecar
+from tpuprof.masking import MASK, mask_arguments, mask_text
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from typing import Any, cast
 
 from tpuprof._version import __version__
 from tpuprof.capture.options import CaptureOptions
-from tpuprof.capture.redact import mask_arguments, mask_text
 from tpuprof.capture.session import XPLANE_SUFFIX, ProcessIdentity, write_new
+from tpuprof.masking import mask_arguments, mask_text
 
 SCHEMA_VERSION = 1
 SIDECAR_NAME = "tpuprof.json"

@@ -22,6 +22,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ops": ("tpuprof.cli.ops", "List ops, or groups of ops, by self time."),
     "collectives": ("tpuprof.cli.collectives", "List collectives with their exposed and hidden time."),
     "gaps": ("tpuprof.cli.gaps", "List stretches of idle time inside steps, longest first."),
+    "scopes": ("tpuprof.cli.scopes", "Show the tree of name scopes with the time of each."),
+    "export": ("tpuprof.cli.export", "Write a run, or part of it, for another program or another person."),
     "memory": ("tpuprof.cli.memory", "Show how much memory programs need, and what is live at the peak."),
     "explain": ("tpuprof.cli.explain", "Explain a rule: what a finding means, what to try, when it is wrong."),
     "demo": (

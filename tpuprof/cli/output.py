@@ -93,16 +93,20 @@ class Output:
         if self.path is None:
             _to_stdout(text, utf8=self.form != "table")
             return
+        self.write_bytes(self.path, text.encode("utf-8", "backslashreplace"))
+
+    def write_bytes(self, path: Path, data: bytes) -> None:
+        """Writes data to a file in one stroke; raises as ``write``."""
         self.check()
         try:
-            _replace(self.path, text.encode("utf-8", "backslashreplace"))
+            _replace(path, data)
         except OSError as error:
             raise UsageError(
                 f"The output file cannot be written: {error.strerror}.",
-                where=str(self.path),
+                where=str(path),
                 hint="Check the directory's permissions and free space, or name another file with -o.",
             ) from error
-        self.note(f"wrote {self.path}")
+        self.note(f"wrote {path}")
 
     def finish(self, severities: Iterable[str]) -> None:
         """Ends the command: exit code 1 if one of the severities reaches ``--fail-on``."""
@@ -127,17 +131,22 @@ class Output:
 
 
 def output_options(formats: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Adds the output options to a command, which receives them as ``output``."""
+    """Adds the output options to a command, which receives them as ``output``.
+
+    Without formats the command decides by itself what it writes, and calls ``output.check``.
+    """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(function)
         def collected(**values: Any) -> None:
             path = values.pop("output_path")
             chosen = None if path is None or path == "-" else Path(path)
-            form = _choose_format(values.pop("form"), values.pop("as_json"), chosen, formats)
+            asked = (values.pop("form"), values.pop("as_json")) if formats else ("data", False)
+            form = _choose_format(*asked, chosen, formats)
             taken = {name: values.pop(name) for name in ("force", "quiet", "verbose", "no_color", "fail_on")}
             output = Output(form=form, path=chosen, **taken)
-            output.check()
+            if formats:
+                output.check()
             function(output=output, **values)
 
         decorated: Callable[..., None] = collected
@@ -149,7 +158,7 @@ def output_options(formats: tuple[str, ...]) -> Callable[[Callable[..., None]], 
 
 
 def _options(formats: tuple[str, ...]) -> list[Callable[[Callable[..., None]], Callable[..., None]]]:
-    return [
+    choice = [
         click.option(
             "--format",
             "form",
@@ -157,6 +166,9 @@ def _options(formats: tuple[str, ...]) -> list[Callable[[Callable[..., None]], C
             help="Format of the result. Default: by the suffix of -o, else table.",
         ),
         click.option("--json", "as_json", is_flag=True, help="Same as --format json."),
+    ]
+    return [
+        *(choice if formats else []),
         click.option(
             "-o", "--output", "output_path", metavar="FILE", help="Write the result to FILE instead of stdout."
         ),

@@ -13,8 +13,13 @@ from tpuprof.report.render import REPORT_FORMATS
 
 @click.command("report")
 @run_options
+@click.option(
+    "--redact",
+    is_flag=True,
+    help="Take out paths (base names stay), host and user names, addresses, and command lines.",
+)
 @output_options(REPORT_FORMATS)
-def command(source: RunSource, output: Output) -> None:
+def command(source: RunSource, output: Output, redact: bool) -> None:
     """Analyse a run: where the time of a step goes.
 
     Says first what is doubtful about the recording, then divides the mean step exactly into its parts, and lists
@@ -23,15 +28,20 @@ def command(source: RunSource, output: Output) -> None:
     With --format github, annotations go to stdout as workflow commands, and the summary is appended to the file
     named by GITHUB_STEP_SUMMARY, or printed after them where that is not set.
     """
-    show_report(source, output)
+    show_report(source, output, redact=redact)
 
 
-def show_report(source: RunSource, output: Output) -> None:
+def show_report(source: RunSource, output: Output, *, redact: bool = False) -> None:
     """Loads the run and writes its report; ends the command if it reaches ``--fail-on``."""
     from tpuprof.report.build import build_report
     from tpuprof.report.render import render_report
 
-    report = build_report(source.load(output))
+    trace = source.load(output)
+    report = build_report(trace)
+    if redact:
+        from tpuprof.export.redaction import redactor_for
+
+        report = redactor_for(trace).json(report)
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if output.form == "github" and summary and output.path is None:
         _github(report, output, summary)

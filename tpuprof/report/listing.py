@@ -83,17 +83,19 @@ class Result:
 
     Args:
         columns: the columns of the CSV form, dots leading into nested objects.
+        flat: the rows of CSV and JSON lines, where the document nests them; null where they are those of the key.
     """
 
     document: dict[str, Any]
     key: str
     columns: tuple[str, ...]
     listings: tuple[Listing, ...]
+    flat: list[dict[str, Any]] | None = None
 
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The rows as raw data."""
-        return self.document[self.key]
+        return self.document[self.key] if self.flat is None else self.flat
 
 
 def pick(row: dict[str, Any], key: str) -> Any:

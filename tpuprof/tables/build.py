@@ -17,7 +17,8 @@ from tpuprof.tables.cpu import cpu_cores
 from tpuprof.tables.gpu import GPU_PLANE, gpu_cores
 from tpuprof.tables.host import step_annotations
 from tpuprof.tables.host_clocks import HostClocks, compare_hosts
-from tpuprof.tables.hostwork import Comparison, HostWork, compare_clocks, host_work, launch_delays, on_core
+from tpuprof.tables.hostwork import Comparison, compare_clocks, host_work, launch_delays, work_on_core
+from tpuprof.tables.kept_steps import kept_clocks, kept_steps
 from tpuprof.tables.moving import move_partition, move_record, move_runs, move_steps, move_windows
 from tpuprof.tables.nesting import Nesting, nest
 from tpuprof.tables.occurrences import find_occurrences
@@ -26,7 +27,6 @@ from tpuprof.tables.programs import Programs
 from tpuprof.tables.rows import CoreRecord, OpInfo, Registry
 from tpuprof.tables.runs import Runs, find_runs
 from tpuprof.tables.steps import CoreSteps, Steps, find_steps
-from tpuprof.tables.sweep import Spans
 from tpuprof.tables.tpu import TPU_PLANE, tpu_cores
 from tpuprof.tables.waits import NO_WAITS, CoreWaits, find_waits
 from tpuprof.tables.windows import FORMS, Windows, find_windows
@@ -98,14 +98,16 @@ def build(recordings: Sequence[Recording], programs: Programs, step_program: str
     ]
     runs = [find_runs(r, n, infos) for r, n in zip(records, nestings, strict=True)]
     annotations = {recording.host: marks for recording in recordings if (marks := step_annotations(recording, origin))}
-    steps = find_steps(records, runs, annotations, step_program)
+    kept = kept_steps(recordings, records, origin) if records and step_program is None else None
+    steps = kept or find_steps(records, runs, annotations, step_program)
     work = {recording.host: host_work(recording, origin) for recording in recordings}
     cores: list[Core] = []
     for record, nesting, run, step in zip(records, nestings, runs, steps.cores, strict=True):
         levels = op_levels(record, infos)
         windows = find_windows(record, record.ops.duration, infos, run.of_op)
-        clocks = compare_clocks(record, launch_delays(record), annotations.get(record.device.host))
-        host = _on_core(work[record.device.host], record, clocks)
+        clocks = kept_clocks(recordings, record) if kept else None
+        clocks = clocks or compare_clocks(record, launch_delays(record), annotations.get(record.device.host))
+        host = work_on_core(work[record.device.host], record, clocks)
         parts = partition(record, record.ops.duration, levels, windows, run, step, host)
         cores.append(Core(record, nesting, levels, run, windows, step, parts, clocks))
     cores, host_clocks = _compared(cores, infos)
@@ -117,7 +119,8 @@ def build(recordings: Sequence[Recording], programs: Programs, step_program: str
         *_expected_cores(cores, infos),
         *programs.quality,
         *programs.not_joined(),
-        *(q for core in cores for q in (*core.runs.quality, *core.clocks.quality)),
+        # At the edges of a part of a run, recorded and found executions must differ.
+        *(q for core in cores for q in (*(() if kept else core.runs.quality), *core.clocks.quality)),
         *steps.quality,
         *host_clocks.quality,
         *_unmatched_halves(cores),
@@ -167,14 +170,6 @@ def _unmatched_halves(cores: Sequence[Core]) -> list[Quality]:
             {"devices": [device for device, n in count.items() if n]},
         )
     ]
-
-
-def _on_core(work: HostWork, core: CoreRecord, clocks: Comparison) -> list[Spans]:
-    """What the host did, on the core's clock; empty if the clocks cannot be compared."""
-    if clocks.reason is not None:
-        return []
-
-    return [on_core(spans, core, clocks.offset_ps) for spans in work.spans]
 
 
 def _device_quality(recordings: Sequence[Recording], cores: Sequence[Core], empty: Sequence[str]) -> list[Quality]:

@@ -142,6 +142,14 @@ def on_core(spans: Spans, core: CoreRecord, offset_ps: int) -> Spans:
     return Spans(core.shift.to_device(spans.start) - offset_ps, core.shift.to_device(spans.end) - offset_ps)
 
 
+def work_on_core(work: HostWork, core: CoreRecord, clocks: Comparison) -> list[Spans]:
+    """What the host did, on the core's clock; empty if the clocks cannot be compared."""
+    if clocks.reason is not None:
+        return []
+
+    return [on_core(spans, core, clocks.offset_ps) for spans in work.spans]
+
+
 def _caused(recording: Recording, origin: int) -> Iterator[tuple[Plane, I32, npt.NDArray[np.int8], I64, I64]]:
     """For each thread its events that have a cause: plane, metadata rows, causes, starts and ends."""
     start_ns = session_start_ns(recording.space)

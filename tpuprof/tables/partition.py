@@ -6,7 +6,7 @@ transfer; a wait for a copy; a wait for peers; idle. Work in flight under comput
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,6 +57,32 @@ class CorePartition:
     compute: Spans  # union-ready spans of all compute on the core
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Segments:
+    """The longest stretches of one core's steps that belong to one part and cause, in order of time.
+
+    ``step`` is a row of the core's steps, ``part`` of PARTS, ``cause`` of IDLE_CAUSES and -1 where not idle.
+    """
+
+    step: npt.NDArray[np.intp]
+    start: I64
+    end: I64
+    part: npt.NDArray[np.int8]
+    cause: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sweep:
+    """What holds in each elementary segment ``[cuts[i], cuts[i + 1])``."""
+
+    cuts: I64
+    part: npt.NDArray[np.int8]
+    host: list[BOOL]
+    collective: BOOL
+    dma: BOOL
+    in_run: BOOL
+
+
 def op_levels(core: CoreRecord, infos: Sequence[OpInfo]) -> npt.NDArray[np.int8]:
     """For each op row the part it belongs to (a row of PARTS), -1 for containers."""
     table = np.array([_LEVEL_OF_KIND.get(info.cls.kind, -1) for info in infos] or [0], np.int8)
@@ -83,6 +109,66 @@ def partition(
         steps: disjoint windows in order of start.
         host: what the host did by cause (in the order of IDLE_CAUSES), on the core's clock; empty if unknown.
     """
+    sweep = _sweep(core, duration, levels, windows, runs, steps, host)
+    cuts, part, in_run = sweep.cuts, sweep.part, sweep.in_run
+    length = np.diff(cuts)
+    computing = part < len(COMPUTE_KINDS)
+    idle = part == _IDLE
+    first = _segment_bounds(cuts, steps)
+
+    def total(mask: BOOL) -> I64:
+        if not len(steps):
+            return np.zeros(0, np.int64)
+        return sum_by_window(np.where(mask, length, 0), first)[::2]
+
+    causes = _causes(sweep, idle)
+    return CorePartition(
+        parts=np.stack([total(part == value) for value in range(len(PARTS))], axis=1),
+        hidden_collective=total(computing & sweep.collective),
+        hidden_dma=total(computing & sweep.dma),
+        idle_causes=np.stack([total(causes == cause) for cause in range(len(IDLE_CAUSES))], axis=1),
+        gaps=_gaps(cuts, idle, in_run, steps),
+        compute=Spans(cuts[:-1][computing], cuts[1:][computing]) if len(part) else NO_SPANS,
+    )
+
+
+def segments(
+    core: CoreRecord,
+    duration: I64,
+    levels: npt.NDArray[np.int8],
+    windows: Windows,
+    runs: Runs,
+    steps: CoreSteps,
+    host: Sequence[Spans] = (),
+) -> Segments:
+    """The same division as ``partition`` makes, as a timeline; the arguments are the same."""
+    sweep = _sweep(core, duration, levels, windows, runs, steps, host)
+    cuts, part = sweep.cuts, sweep.part
+    cause = _causes(sweep, part == _IDLE)
+    step = np.searchsorted(steps.start, cuts[:-1], side="right") - 1
+    inside = np.zeros(len(part), np.bool_)
+    if len(steps):
+        inside = (step >= 0) & (cuts[:-1] < steps.end[np.maximum(step, 0)])
+    rows = np.flatnonzero(inside)
+    new = np.ones(len(rows), np.bool_)
+    new[1:] = np.diff(rows) > 1
+    for column in (step, part, cause):
+        new[1:] |= column[rows[1:]] != column[rows[:-1]]
+    heads = rows[new]
+    tails = rows[np.append(np.flatnonzero(new)[1:], len(rows)) - 1] if len(rows) else rows
+    return Segments(step[heads], cuts[heads], cuts[tails + 1], part[heads], cause[heads])
+
+
+def _sweep(
+    core: CoreRecord,
+    duration: I64,
+    levels: npt.NDArray[np.int8],
+    windows: Windows,
+    runs: Runs,
+    steps: CoreSteps,
+    host: Sequence[Spans],
+) -> _Sweep:
+    """Cuts time wherever anything begins or ends, and decides what each piece is."""
     start, end = core.ops.start, core.ops.start + duration
     by_level = [NO_SPANS] * len(PARTS)
     for level in ints(np.unique(levels[levels >= 0])):
@@ -112,28 +198,10 @@ def partition(
     claim(active(cuts, async_collective), _COLLECTIVE)
     claim(active(cuts, barrier), _BARRIER)
 
-    length = np.diff(cuts)
-    computing = part < len(COMPUTE_KINDS)
-    idle = part == _IDLE
     # A done half that was left alone is a wait for a collective or a copy too.
     collective_now = active(cuts, any_collective) | active(cuts, by_level[_COLLECTIVE])
     dma_now = active(cuts, dma) | active(cuts, by_level[_DMA])
-    in_run = active(cuts, run)
-    first = _segment_bounds(cuts, steps)
-
-    def total(mask: BOOL) -> I64:
-        if not len(steps):
-            return np.zeros(0, np.int64)
-        return sum_by_window(np.where(mask, length, 0), first)[::2]
-
-    return CorePartition(
-        parts=np.stack([total(part == value) for value in range(len(PARTS))], axis=1),
-        hidden_collective=total(computing & collective_now),
-        hidden_dma=total(computing & dma_now),
-        idle_causes=_idle_causes([active(cuts, spans) for spans in host], dma_now, in_run, idle, total),
-        gaps=_gaps(cuts, idle, in_run, steps),
-        compute=Spans(cuts[:-1][computing], cuts[1:][computing]) if n else NO_SPANS,
-    )
+    return _Sweep(cuts, part, [active(cuts, spans) for spans in host], collective_now, dma_now, active(cuts, run))
 
 
 def _near_idle(spans: Spans, by_level: Sequence[Spans], steps: Spans) -> Spans:
@@ -146,15 +214,16 @@ def _near_idle(spans: Spans, by_level: Sequence[Spans], steps: Spans) -> Spans:
     return Spans(spans.start[keep], spans.end[keep])
 
 
-def _idle_causes(host: Sequence[BOOL], dma_now: BOOL, in_run: BOOL, idle: BOOL, total: Callable[[BOOL], I64]) -> I64:
-    """Idle time by cause: at each instant the first that holds, the host's causes before the device's own."""
-    nothing = np.zeros_like(idle)
+def _causes(sweep: _Sweep, idle: BOOL) -> npt.NDArray[np.int8]:
+    """The cause of each idle segment, -1 elsewhere: the first that holds, the host's before the device's own."""
+    cause = np.full(len(idle), -1, np.int8)
     left = idle.copy()
-    columns: list[I64] = []
-    for mask in [*(host or [nothing] * (len(IDLE_CAUSES) - 3)), dma_now, in_run, ~nothing]:
-        columns.append(total(left & mask))
+    nothing = np.zeros_like(idle)
+    masks = [*(sweep.host or [nothing] * (len(IDLE_CAUSES) - 3)), sweep.dma, sweep.in_run, ~nothing]
+    for number, mask in enumerate(masks):
+        cause[left & mask] = number
         left &= ~mask
-    return np.stack(columns, axis=1)
+    return cause
 
 
 def _segment_bounds(cuts: I64, steps: CoreSteps) -> npt.NDArray[np.intp]:

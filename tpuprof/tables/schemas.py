@@ -335,6 +335,48 @@ ALLOCATORS = Schema(
     ),
 )
 
+SEGMENTS = Schema(
+    "segments",
+    "The partition as a timeline: one row per longest stretch of a core's step that belongs to one part and cause.",
+    (
+        _DEVICE,
+        _STEP,
+        Column("start_ps", "int64", "Start, relative to the trace's origin.", "ps"),
+        Column("duration_ps", "int64", "Length.", "ps"),
+        Column("part", "category", "The part of the partition."),
+        Column("cause", "category", "Of idle time the cause; null for other parts and if unknown.", nullable=True),
+    ),
+)
+
+SCOPES = Schema(
+    "scopes",
+    "The tree of name scopes: a scope's self time and the total times of its children sum to its total time exactly.",
+    (
+        Column("path", "string", "The program's own names, outside in; empty for the whole."),
+        Column("parent", "string", "The path of the enclosing scope; null for the whole.", nullable=True),
+        Column("depth", "int32", "Number of names in the path."),
+        Column("name", "string", "The last name of the path."),
+        Column("marks", "string", "What JAX did to ops in it: jit, jvp, transpose, while, shard_map …", nullable=True),
+        Column("self_ps", "int64", "Self time of the ops of this very path, over all cores.", "ps"),
+        Column("total_ps", "int64", "Self time of all ops in the scope, over all cores.", "ps"),
+        Column("occurrences", "int64", "Number of op occurrences in the scope on all cores."),
+        Column("backward_ps", "int64", "The part of the total time in transposed (backward) code.", "ps"),
+        Column("recomputed_ps", "int64", "The part of the total time in code that rematerialisation runs again.", "ps"),
+        *(
+            Column(f"{kind}_ps", "int64", f"The part of the total time in ops of kind {kind}.", "ps")
+            for kind in OP_KINDS
+            if kind != "container"
+        ),
+        Column("occurrences_per_core", "float64", "Occurrences divided by the number of cores."),
+        Column(
+            "step_fraction",
+            "float64",
+            "Total time within steps over the length of all steps of all cores; null without steps.",
+            nullable=True,
+        ),
+    ),
+)
+
 TABLES = {
     schema.name: schema
     for schema in (
@@ -343,11 +385,13 @@ TABLES = {
         MODULES,
         STEPS,
         PARTITION,
+        SEGMENTS,
         GAPS,
         COLLECTIVES,
         ARRIVALS,
         HOST_EVENTS,
         OP_STATS,
+        SCOPES,
         MEMORY,
         MEMORY_SUMMARY,
         MEMORY_EVENTS,

@@ -1,4 +1,7 @@
-"""Command lines without their secrets: what is stored beside a trace may be passed on to other people."""
+"""Command lines without their secrets: what is stored beside a trace may be passed on to other people.
+
+Used when a capture writes its sidecar, inside the user's program, and by redaction; hence free of dependencies.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _SECRET_VALUE = re.compile(
     r"sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|hf_[A-Za-z0-9]{16,}|xox[a-z]-[\w-]{10,}"
     r"|AKIA[0-9A-Z]{12,}|AIza[\w-]{20,}|ya29\.[\w.-]{10,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"
 )
-_URL_PASSWORD = re.compile(r"(?P<head>[A-Za-z][A-Za-z0-9+.-]*://[^\s/@:]*:)[^\s/@]+(?=@)")
+_URL_PASSWORD = re.compile(r"(?P<head>[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s/@:]*:)[^\s/@]+(?=@)")
 # Inside a longer argument: the query of an address, a JSON text, a list of settings.
 _INNER = re.compile(r"(?P<head>(?P<name>[\w.\-]+)[\"']?\s*[=:]\s*[\"']?)(?P<value>[^\s\"',;&#}]+)")
 
@@ -46,13 +49,17 @@ def mask_text(text: str) -> str:
     return " ".join(mask_arguments(text.split()))
 
 
+def mask_credentials(text: str) -> str:
+    """A text as it is, but for tokens of well-known services and passwords within addresses."""
+    return _SECRET_VALUE.sub(MASK, _URL_PASSWORD.sub(rf"\g<head>{MASK}", text))
+
+
 def _mask_one(argument: str, bare: str) -> str:
     dashes = argument[: len(argument) - len(bare)]
     match = _ASSIGNMENT.match(bare)
     if match is not None and _SECRET_NAME.search(match["name"]):
         return f"{dashes}{bare[: match.start('value')]}{MASK}"
-    text = _URL_PASSWORD.sub(rf"\g<head>{MASK}", argument)
-    text = _INNER.sub(_mask_inner, text)
+    text = _INNER.sub(_mask_inner, _URL_PASSWORD.sub(rf"\g<head>{MASK}", argument))
     return _SECRET_VALUE.sub(MASK, text)
 
 

@@ -1,0 +1,1 @@
+"""Runs written for other programs and other people: trimmed, redacted, in the formats that they read."""
