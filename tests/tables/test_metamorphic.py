@@ -174,9 +174,11 @@ def observed_without_runs(trace: TraceBuilder) -> Observed:
     run = loaded(trace)
     first = int(run.partition["start_ps"].min())
     gaps = run.gaps.drop(columns="inside_run")
+    # Occurrences on several cores are matched within executions, and with them the waits for peers.
+    waits = ["wait_ps", "transfer_ps", "wait_is_lower_bound", "wait_reason"]
     return {
         "partition": rows_of(run.partition.drop(columns=list(_RUN_COLUMNS)), first),
-        "collectives": rows_of(run.collectives.drop(columns="op"), first),
+        "collectives": rows_of(run.collectives.drop(columns=["op", *waits]), first),
         "gaps": rows_of(gaps, first),
     }
 
