@@ -45,6 +45,31 @@ class Device:
     stats: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
+@dataclass(frozen=True, slots=True)
+class OpFacts:
+    """What the trace alone says of an op; ``tpuprof.tables.opinfo.op_info`` joins the HLO to it.
+
+    Args:
+        name: the instruction's name, or the kernel's.
+        text: the instruction's or kernel's text, where the trace holds it.
+        program_id: the program, where the trace says it.
+        module_name: the program's function name.
+        category: the category stat.
+        scope: the scope path stat (``tf_op``).
+        source: the source line stat.
+        is_kernel: the row is the work itself, also where the HLO calls its op the start of a pair (GPU).
+    """
+
+    name: str
+    text: str | None = None
+    program_id: int | None = None
+    module_name: str | None = None
+    category: str | None = None
+    scope: str | None = None
+    source: str | None = None
+    is_kernel: bool = False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OpInfo:
     """What all occurrences of one op have in common."""
@@ -258,21 +283,26 @@ class CoreRecord:
 
 
 class Registry:
-    """Interns op infos: one row per op, however often it runs."""
+    """Interns ops: one row per op, however often it runs. Keys hold what tells ops apart, whatever the file."""
 
     def __init__(self) -> None:
-        self.infos: list[OpInfo] = []
+        self.facts: list[OpFacts] = []
         self._rows: dict[Any, int] = {}
+
+    @property
+    def keys(self) -> tuple[Any, ...]:
+        """The keys in order of their rows."""
+        return tuple(self._rows)
 
     def row(self, key: Any) -> int | None:
         """The row of a key that was added before."""
         return self._rows.get(key)
 
-    def add(self, key: Any, info: OpInfo) -> int:
+    def add(self, key: Any, facts: OpFacts) -> int:
         """A new row."""
-        row = len(self.infos)
+        row = len(self.facts)
         self._rows[key] = row
-        self.infos.append(info)
+        self.facts.append(facts)
         return row
 
 
