@@ -12,7 +12,7 @@ from tpuprof.formats.load import as_run, in_order, read_host
 from tpuprof.formats.recording import HostFile, Recording, RunFiles
 from tpuprof.formats.recordings import NO_EVENTS, Recordings
 from tpuprof.tables.hostfacts import HostFacts, host_facts
-from tpuprof.tables.merge import named
+from tpuprof.tables.merge import RunFacts, merge_hosts, named
 
 SMALL_RUN_BYTES = 48 << 20
 """Runs of several hosts up to this size are read in this process and their events are held: starting others costs
@@ -31,8 +31,8 @@ class HostRead:
 
 def read_hosts(
     files: RunFiles, *, workers: int | None = None, progress: Progress | None = None
-) -> tuple[Recordings, tuple[HostFacts, ...]]:
-    """The recordings of a run and the facts of each, in order of the hosts' names.
+) -> tuple[Recordings, RunFacts]:
+    """The recordings of a run in order of the hosts' names, and the facts of all.
 
     The events of a run of several hosts that is not small are dropped as soon as the facts of its file are there, so
     that memory holds few files' events at a time; ``Recordings`` reads them again when asked. The result does not
@@ -64,8 +64,8 @@ def read_hosts(
             if not isinstance(one, InputError)]  # fmt: skip
     by_source = {id(source): (file, facts) for file, facts, source in read}
     in_place = [by_source[id(head.source)] for head in heads]
-    facts = tuple(named(facts, head.host) for head, (_, facts) in zip(heads, in_place, strict=True))
-    return Recordings(heads, () if held else [file for file, _ in in_place]), facts
+    run = merge_hosts([named(facts, head.host) for head, (_, facts) in zip(heads, in_place, strict=True)])
+    return Recordings(heads, () if held else [file for file, _ in in_place]), run
 
 
 def _size(file: HostFile) -> int:

@@ -21,7 +21,6 @@ from tpuprof.quality import SEVERITIES, Quality, worst
 from tpuprof.reading import read_hosts
 from tpuprof.summary import html_summary, rich_summary
 from tpuprof.tables.build import Built, build
-from tpuprof.tables.merge import merge_programs
 from tpuprof.tables.programs import Programs
 from tpuprof.tables.rows import Device
 from tpuprof.units import format_percent, format_ps
@@ -61,10 +60,10 @@ def load(
         WorkerError: a process that read files ended before it was done.
     """
     files = find_run(str(path), run=run)
-    recordings, facts = read_hosts(files, workers=workers, progress=progress)
+    recordings, run_facts = read_hosts(files, workers=workers, progress=progress)
     outside = load_hlo(str(hlo)) if hlo is not None else []
-    programs = merge_programs(facts, outside)
-    built = build(facts, programs, step_program)
+    programs = Programs(run_facts.programs, outside)
+    built = build(run_facts, programs, step_program)
     metadata, sidecar_quality = _sidecar(files.path)
     quality = _ordered([*(q for r in recordings.heads for q in r.quality), *sidecar_quality, *built.quality])
     return Trace(

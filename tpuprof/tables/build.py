@@ -16,7 +16,7 @@ from tpuprof.tables.cpu import with_module_names
 from tpuprof.tables.host_clocks import HostClocks, compare_hosts
 from tpuprof.tables.hostfacts import HostFacts
 from tpuprof.tables.hostwork import Comparison, HostWork, compare_clocks, launch_delays
-from tpuprof.tables.merge import merge_hosts
+from tpuprof.tables.merge import RunFacts
 from tpuprof.tables.moving import move_partition, move_record, move_runs, move_steps, move_windows
 from tpuprof.tables.nesting import Nesting, nest
 from tpuprof.tables.occurrences import find_occurrences
@@ -59,19 +59,19 @@ class Built:
     host_clocks: HostClocks = field(default_factory=HostClocks)
 
 
-def build(hosts: Sequence[HostFacts], programs: Programs, step_program: str | None = None) -> Built:
+def build(facts: RunFacts, programs: Programs, step_program: str | None = None) -> Built:
     """Everything that the tables are made of.
 
     Args:
-        hosts: the facts of the hosts' files, see ``tpuprof.tables.hostfacts``.
+        facts: the facts of the hosts' files.
         programs: the HLO of the run.
         step_program: take the executions of this function as steps.
 
     Raises:
         UsageError: no execution has the name ``step_program``.
     """
-    origin, hosts, ops = merge_hosts(hosts)
-    infos = tuple(op_info(facts, programs) for facts in ops)
+    hosts = facts.hosts
+    infos = tuple(op_info(op, programs) for op in facts.ops)
     records = [with_module_names(core, infos) for host in hosts for core in host.cores]
     empty = [f"{host.host}{plane}" for host in hosts for plane in host.empty_planes]
     containers = np.array([info.is_container for info in infos] or [False], np.bool_)
@@ -81,7 +81,9 @@ def build(hosts: Sequence[HostFacts], programs: Programs, step_program: str | No
     records = [replace(r, collective_rows=np.flatnonzero(collective[r.ops.info])) for r in records]
     nestings = [nest(r.ops, containers[r.ops.info], r.sequential) for r in records]
     records = [
-        replace(r, ops=replace(r.ops, duration=np.where(r.ops.valid, n.duration, 0)))
+        replace(
+            r, ops=replace(r.ops, duration=n.duration if r.ops.valid.all() else np.where(r.ops.valid, n.duration, 0))
+        )
         for r, n in zip(records, nestings, strict=True)
     ]
     runs = [find_runs(r, n, infos) for r, n in zip(records, nestings, strict=True)]
@@ -109,7 +111,7 @@ def build(hosts: Sequence[HostFacts], programs: Programs, step_program: str | No
         *host_clocks.quality,
         *_unmatched_halves(cores),
     ]
-    return Built(origin, tuple(cores), infos, steps, tuple(empty), tuple(quality), host_clocks)
+    return Built(facts.origin_ns, tuple(cores), infos, steps, tuple(empty), tuple(quality), host_clocks)
 
 
 def _compared(cores: Sequence[Core], infos: Sequence[OpInfo]) -> tuple[list[Core], HostClocks]:

@@ -5,16 +5,15 @@ The result depends on the order of the hosts alone, never on which file was read
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
 from tpuprof.formats.xspace import I32, I64
-from tpuprof.hlo import HloModule
 from tpuprof.tables.hostfacts import HostFacts
 from tpuprof.tables.hostwork import HostWork
-from tpuprof.tables.programs import Programs
 from tpuprof.tables.rows import (
     NO_TIME,
     CoreRecord,
@@ -29,30 +28,37 @@ from tpuprof.tables.rows import (
 from tpuprof.tables.sweep import Spans
 
 
-def merge_programs(hosts: Iterable[HostFacts], outside: Iterable[HloModule] = ()) -> Programs:
-    """The HLO of all hosts, of the first host where several have the same program, and modules given from outside."""
-    raw: dict[int, bytes] = {}
-    for host in hosts:
-        for program_id, proto in host.programs.items():
-            raw.setdefault(program_id, proto)
-    return Programs(raw, outside)
+@dataclass(frozen=True, slots=True, eq=False)
+class RunFacts:
+    """The facts of all hosts on one origin.
 
-
-def merge_hosts(hosts: Sequence[HostFacts]) -> tuple[int, list[HostFacts], tuple[OpFacts, ...]]:
-    """(origin in ns, the hosts on it, the ops of all): rows of cores point into the one table of ops.
-
-    The origin is the earliest session start, 0 where none is known. A host that does not say when it began keeps its
-    times.
+    Args:
+        origin_ns: time zero: the earliest session start, 0 where none is known.
+        hosts: the hosts. Their cores' rows point into ``ops`` below; their own tables of ops are empty.
+        ops: what the trace says of each op.
+        programs: serialised HLO by program id, of the first host where several have the same program.
     """
+
+    origin_ns: int
+    hosts: tuple[HostFacts, ...]
+    ops: tuple[OpFacts, ...]
+    programs: dict[int, bytes]
+
+
+def merge_hosts(hosts: Sequence[HostFacts]) -> RunFacts:
+    """The run that the hosts make. A host that does not say when its session began keeps its times."""
     starts = [host.start_ns for host in hosts if host.start_ns is not None]
     origin = min(starts) if starts else 0
     registry = Registry()
+    programs: dict[int, bytes] = {}
     moved: list[HostFacts] = []
     for host in hosts:
         later = 0 if host.start_ns is None else (host.start_ns - origin) * 1000
         rows = [_row(registry, key, facts) for key, facts in zip(host.op_keys, host.ops, strict=True)]
         moved.append(_placed(host, later, rows))
-    return origin, moved, tuple(registry.facts)
+        for program_id, proto in host.programs.items():
+            programs.setdefault(program_id, proto)
+    return RunFacts(origin, tuple(moved), tuple(registry.facts), programs)
 
 
 def named(host: HostFacts, name: str) -> HostFacts:
@@ -73,8 +79,8 @@ def _row(registry: Registry, key: object, facts: OpFacts) -> int:
 
 
 def _placed(host: HostFacts, by: int, rows: list[int]) -> HostFacts:
-    identity = rows == list(range(len(rows)))
-    if by == 0 and identity:
+    host = replace(host, op_keys=(), ops=(), programs={})
+    if by == 0 and rows == list(range(len(rows))):
         return host
     table = np.array([*rows, -1], np.int32)  # the last one for rows that are no ops, whose info is -1
     return replace(
@@ -86,22 +92,25 @@ def _placed(host: HostFacts, by: int, rows: list[int]) -> HostFacts:
 
 
 def _core(core: CoreRecord, by: int, table: I32) -> CoreRecord:
-    return replace(
-        core,
-        ops=_rows(core.ops, by, table),
-        asyncs=_rows(core.asyncs, by, table),
-        barriers=_rows(core.barriers, by, table),
-        waits=_rows(core.waits, by, table),
-        modules=_modules(core.modules, by),
-        steps=None if core.steps is None else _marks(core.steps, by),
-        shift=Shift(core.shift.host_start + by, core.shift.shift),
-        dropped_from=None if core.dropped_from is None else core.dropped_from + by,
-        op_launch=None if core.op_launch is None else _known(core.op_launch, by),
-    )
-
-
-def _rows(rows: Rows, by: int, table: I32) -> Rows:
-    return replace(rows, start=rows.start + by, info=table[rows.info])
+    """The core with all its times later and its rows pointing into another table of ops."""
+    changed: dict[str, Any] = {}
+    for field in fields(core):
+        match getattr(core, field.name):
+            case Rows() as rows:
+                changed[field.name] = replace(rows, start=rows.start + by, info=table[rows.info])
+            case ModuleRows() as modules:
+                changed[field.name] = _modules(modules, by)
+            case StepMarks() as marks:
+                changed[field.name] = _marks(marks, by)
+            case Shift() as shift:
+                changed[field.name] = replace(shift, host_start=shift.host_start + by)
+            case _:
+                pass
+    if core.dropped_from is not None:
+        changed["dropped_from"] = core.dropped_from + by
+    if core.op_launch is not None:
+        changed["op_launch"] = _known(core.op_launch, by)
+    return replace(core, **changed)
 
 
 def _modules(modules: ModuleRows, by: int) -> ModuleRows:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tpuprof.formats.xspace import I32, I64, U8
 from tpuprof.hlo import HloModule, Instruction
@@ -215,7 +217,7 @@ class StepMarks:
         return len(self.number)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Shift:
     """The shift from the host's mapping to the device's own clock, sampled at ops; empty if there is no such clock."""
 
@@ -242,9 +244,7 @@ class Shift:
         """
         if not len(self.shift):
             return host
-        blocks = max(len(self.shift) // SHIFT_BLOCK, 1)
-        at = np.array([np.median(part) for part in np.array_split(self.host_start, blocks)])
-        value = np.array([np.median(part) for part in np.array_split(self.shift, blocks)])
+        at, value = self._medians
         return host - np.interp(host, at, value).astype(np.int64)
 
     def spread_ps(self) -> int:
@@ -253,8 +253,23 @@ class Shift:
             return 0
         return int(np.percentile(np.abs(self.to_device(self.host_start) - (self.host_start - self.shift)), 90))
 
+    @cached_property
+    def _medians(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """The medians of time and shift of each block."""
+        blocks = max(len(self.shift) // SHIFT_BLOCK, 1)
+        return _block_medians(self.host_start, blocks), _block_medians(self.shift, blocks)
+
     def __bool__(self) -> bool:
         return len(self.shift) > 0
+
+
+def _block_medians(values: I64, blocks: int) -> npt.NDArray[np.float64]:
+    """The median of each part of ``np.array_split(values, blocks)``, all blocks of one length at once."""
+    size, longer = divmod(len(values), blocks)
+    split = longer * (size + 1)
+    return np.concatenate(
+        [np.median(part, axis=1) for part in (values[:split].reshape(-1, size + 1), values[split:].reshape(-1, size))]
+    )
 
 
 NO_SHIFT = Shift(np.zeros(0, np.int64), np.zeros(0, np.int64))
