@@ -139,9 +139,8 @@ def _drive(
     """Feeds one process with items until there are none; runs in a thread of its own."""
     from tpuprof._worker import EndOfPipeError, receive, send
 
-    stdin, stdout = worker.stdin, worker.stdout
-    assert stdin is not None
-    assert stdout is not None
+    stdin: Any = worker.stdin
+    stdout: Any = worker.stdout
     greeted = False
     while True:
         try:
