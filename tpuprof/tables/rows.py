@@ -126,7 +126,13 @@ class Rows:
 
     def sorted(self) -> Rows:
         """The rows in order of (start, longer first)."""
-        order = np.lexsort((-self.duration, self.start))
+        order = np.argsort(self.start, kind="stable")  # merges runs that are in order, as the lines of a file are
+        start = self.start[order]
+        tied = np.zeros(len(order) + 1, np.bool_)
+        tied[1:-1] = start[1:] == start[:-1]
+        rows = np.flatnonzero(tied[1:] | tied[:-1])
+        same = order[rows]
+        order[rows] = same[np.lexsort((-self.duration[same], self.start[same]))]
         if np.array_equal(order, np.arange(len(order))):
             return self
         return self.take(order)
