@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -57,12 +58,38 @@ def main() -> None:
     seconds, cpu_s, peak = measured(
         [sys.executable, "-m", "tpuprof", "report", str(folder), "--json", "--force", "-o", str(output)]
     )
-    print(f"tpuprof report: {seconds:.1f} s, {cpu_s / seconds:.2f} cores busy on average, "
+    print(f"tpuprof report: {seconds:.1f} s, {cpu_s:.1f} s of processors ({cpu_s / seconds:.2f} busy on average), "
           f"{peak / 2**30:.2f} GiB at most over all processes")  # fmt: skip
     report = json.loads(output.read_text())
     print(f"hosts {len(report['run']['hosts'])}, cores {report['run']['n_devices']}, steps {report['run']['n_steps']}")
     if peak > LIMIT_BYTES:
         raise SystemExit(f"more than {LIMIT_BYTES >> 30} GiB")
+    compare(folder, [0, arguments.hosts // 2])
+    print("two hosts read in one process, with their events held, have the same tables")
+
+
+def compare(folder: Path, hosts: list[int]) -> None:
+    """Fails unless the cores of these hosts have the same tables in the whole run and in a run of their own.
+
+    The first host is among them: its session began first, so that both runs have one origin.
+    """
+    import pandas as pd
+
+    import tpuprof
+
+    with tempfile.TemporaryDirectory() as small:
+        for host in hosts:
+            (path,) = folder.glob(f"plugins/profile/*/{host_name(host)}.xplane.pb")
+            shutil.copy(path, small)
+        alone = tpuprof.load(small, workers=1)
+        ids = [device.id for device in alone.devices]
+        whole = tpuprof.load(folder).select(devices=ids)
+        for name in ("ops", "modules", "steps", "partition", "gaps", "collectives"):
+            frames = [
+                getattr(trace, name).sort_values(["device", "start_ps"], kind="stable") for trace in (alone, whole)
+            ]
+            one, other = (frame.astype(dict.fromkeys(frame.select_dtypes("category"), str)) for frame in frames)
+            pd.testing.assert_frame_equal(one.reset_index(drop=True), other.reset_index(drop=True))
 
 
 def write_pod(folder: Path, hosts: int, events: int) -> None:
