@@ -166,6 +166,17 @@ def test_a_function_without_a_name_is_a_usage_error() -> None:
     assert list(map_hosts(local, [1, 2], workers=1)) == [1, 2]
 
 
+def test_a_process_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    with pytest.raises(WorkerError) as raised:
+        list(map_hosts(functions.square, [1, 2], workers=2))
+    assert str(raised.value) == (
+        "/no/such/python: A process to read host files cannot be started: No such file or directory. The system allows "
+        "no more processes, or this program has no Python interpreter of its own. Read in this process (tpuprof.load "
+        "with workers=1)."
+    )
+
+
 def run_script(text: str, tmp_path: Path, **options: Any) -> subprocess.Popen[str]:
     script = tmp_path / "script.py"
     script.write_text(text)

@@ -193,6 +193,20 @@ def test_large_runs_use_several_processes(tmp_path: Path, monkeypatch: pytest.Mo
     assert asked == [1, None]
 
 
+def test_files_in_memory_are_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fsspec
+
+    session = two_hosts().write(tmp_path)
+    memory = fsspec.filesystem("memory")
+    for file in session.iterdir():
+        memory.pipe(f"/pods/plugins/profile/s/{file.name}", file.read_bytes())
+    monkeypatch.setattr(reading, "SMALL_RUN_BYTES", 0)
+    trace = tpuprof.load("memory://pods", workers=2)
+    assert not trace.recordings.held
+    assert len(trace.ops) == 2
+    assert len(trace.events) == 4
+
+
 def test_equal_programs_and_ops_are_kept_once(tmp_path: Path) -> None:
     session = two_hosts().write(tmp_path)
     seen: list[tuple[int, int]] = []

@@ -47,7 +47,7 @@ def map_hosts(
 
     Raises:
         UsageError: ``workers`` is less than 1, or the function cannot be found by name.
-        WorkerError: a process ended before its work was done.
+        WorkerError: a process could not be started, or ended before its work was done.
         Exception: what the function raised, for the first item in order for which it did.
     """
     if workers is not None and workers < 1:
@@ -120,12 +120,20 @@ def _in_processes(
 
 
 def _start() -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-c", _START, json.dumps(sys.path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        pipesize=_PIPE_BYTES,
-    )
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-c", _START, json.dumps(sys.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pipesize=_PIPE_BYTES,
+        )
+    except OSError as error:
+        raise WorkerError(
+            f"A process to read host files cannot be started: {error.strerror}.",
+            where=sys.executable,
+            why="The system allows no more processes, or this program has no Python interpreter of its own.",
+            hint="Read in this process (tpuprof.load with workers=1).",
+        ) from error
 
 
 def _drive(

@@ -45,11 +45,13 @@ def read_hosts(
 
     Raises:
         InputError: no host can be read; the error is that of the first one.
-        WorkerError: a process that read files ended before it was done.
+        WorkerError: a process that reads files could not be started, or ended before it was done.
         UsageError: ``workers`` is less than 1.
     """
     ordered = in_order(files)
     small = len(ordered) == 1 or sum(_size(file) for file in ordered) <= SMALL_RUN_BYTES
+    if any(_in_this_process_alone(file) for file in ordered):
+        workers = 1
     held = small and workers in (None, 1)
     found = map_hosts(
         _try_to_read if held else _try_to_read_facts,
@@ -66,6 +68,10 @@ def read_hosts(
     in_place = [by_source[id(head.source)] for head in heads]
     run = merge_hosts([named(facts, head.host) for head, (_, facts) in zip(heads, in_place, strict=True)])
     return Recordings(heads, () if held else [file for file, _ in in_place]), run
+
+
+def _in_this_process_alone(file: HostFile) -> bool:
+    return any(path is not None and path.startswith("memory:") for path in (file.xplane, file.trace_json))
 
 
 def _size(file: HostFile) -> int:
