@@ -11,20 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tpuprof.formats.xspace import I32, I64
+from tpuprof.formats.xspace import I32
 from tpuprof.tables.hostfacts import HostFacts
 from tpuprof.tables.hostwork import HostWork
-from tpuprof.tables.rows import (
-    NO_TIME,
-    CoreRecord,
-    Device,
-    ModuleRows,
-    OpFacts,
-    Registry,
-    Rows,
-    Shift,
-    StepMarks,
-)
+from tpuprof.tables.moving import move_record
+from tpuprof.tables.rows import CoreRecord, Device, OpFacts, Registry, Rows, StepMarks
 from tpuprof.tables.sweep import Spans
 
 
@@ -93,39 +84,11 @@ def _placed(host: HostFacts, by: int, rows: list[int]) -> HostFacts:
 
 def _core(core: CoreRecord, by: int, table: I32) -> CoreRecord:
     """The core with all its times later and its rows pointing into another table of ops."""
-    changed: dict[str, Any] = {}
-    for field in fields(core):
-        match getattr(core, field.name):
-            case Rows() as rows:
-                changed[field.name] = replace(rows, start=rows.start + by, info=table[rows.info])
-            case ModuleRows() as modules:
-                changed[field.name] = _modules(modules, by)
-            case StepMarks() as marks:
-                changed[field.name] = _marks(marks, by)
-            case Shift() as shift:
-                changed[field.name] = replace(shift, host_start=shift.host_start + by)
-            case _:
-                pass
-    if core.dropped_from is not None:
-        changed["dropped_from"] = core.dropped_from + by
-    if core.op_launch is not None:
-        changed["op_launch"] = _known(core.op_launch, by)
-    return replace(core, **changed)
-
-
-def _modules(modules: ModuleRows, by: int) -> ModuleRows:
-    return replace(
-        modules,
-        start=modules.start + by,
-        end=modules.end + by,
-        launch=_known(modules.launch, by),
-        host_start=modules.host_start + by,
-    )
+    core = move_record(core, by) if by else core
+    rows = {field.name: value for field in fields(core) if isinstance(value := getattr(core, field.name), Rows)}
+    pointed: dict[str, Any] = {name: replace(value, info=table[value.info]) for name, value in rows.items()}
+    return replace(core, **pointed)
 
 
 def _marks(marks: StepMarks, by: int) -> StepMarks:
     return replace(marks, start=marks.start + by, end=marks.end + by)
-
-
-def _known(times: I64, by: int) -> I64:
-    return np.where(times == NO_TIME, NO_TIME, times + by)
