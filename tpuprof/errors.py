@@ -86,6 +86,10 @@ class MissingDependencyError(TpuprofError, ImportError):
     exit_code = 2
 
 
+class WorkerError(TpuprofError):
+    """A process that read host files ended before it was done."""
+
+
 class CaptureError(TpuprofError):
     """A capture could not be started, stopped or saved."""
 

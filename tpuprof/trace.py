@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from tpuprof.engine import Progress
 from tpuprof.errors import InputError, UsageError
 from tpuprof.formats.discover import find_run
-from tpuprof.formats.load import read_run
-from tpuprof.formats.recording import Recording, Source
+from tpuprof.formats.recording import Source
+from tpuprof.formats.recordings import Recordings
 from tpuprof.hlo import load_hlo
 from tpuprof.quality import SEVERITIES, Quality, worst
+from tpuprof.reading import read_hosts
 from tpuprof.summary import html_summary, rich_summary
-from tpuprof.tables.bounds import within_bounds
 from tpuprof.tables.build import Built, build
-from tpuprof.tables.programs import Programs, collect_programs
+from tpuprof.tables.programs import Programs
 from tpuprof.tables.rows import Device
 from tpuprof.units import format_percent, format_ps
 
@@ -38,6 +39,8 @@ def load(
     run: str | None = None,
     hlo: str | PathLike[str] | None = None,
     step_program: str | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
 ) -> Trace:
     """Loads a run.
 
@@ -47,18 +50,22 @@ def load(
         run: which run of a log root, by name.
         hlo: an HLO dump (file or directory) to join to programs whose HLO the trace lacks.
         step_program: take the executions of this function as steps.
+        workers: how many processes read the files of several hosts. Default: as many as there are cores, unless the
+            files are small.
+        progress: called with (files read, files).
 
     Raises:
         InputError: nothing there can be read as a trace.
-        UsageError: ``run`` or ``step_program`` names nothing.
+        UsageError: ``run`` or ``step_program`` names nothing, or ``workers`` is less than 1.
+        WorkerError: a process that read files ended before it was done.
     """
     files = find_run(str(path), run=run)
-    recordings = within_bounds(read_run(files))
+    recordings, run_facts = read_hosts(files, workers=workers, progress=progress)
     outside = load_hlo(str(hlo)) if hlo is not None else []
-    programs = collect_programs((recording.space for recording in recordings), outside)
-    built = build(recordings, programs, step_program)
+    programs = Programs(run_facts.programs, outside)
+    built = build(run_facts, programs, step_program)
     metadata, sidecar_quality = _sidecar(files.path)
-    quality = _ordered([*(q for r in recordings for q in r.quality), *sidecar_quality, *built.quality])
+    quality = _ordered([*(q for r in recordings.heads for q in r.quality), *sidecar_quality, *built.quality])
     return Trace(
         name=files.name,
         path=files.path,
@@ -82,7 +89,7 @@ class Trace:
     name: str
     path: str
     other_runs: tuple[str, ...]
-    recordings: tuple[Recording, ...] = field(repr=False)
+    recordings: Recordings = field(repr=False)
     programs: Programs = field(repr=False)
     metadata: Mapping[str, Any] = field(repr=False)
     quality: tuple[Quality, ...] = field(repr=False)
@@ -97,7 +104,7 @@ class Trace:
     @property
     def hosts(self) -> tuple[str, ...]:
         """The hosts whose files were read."""
-        return tuple(recording.host for recording in self.recordings)
+        return tuple(recording.host for recording in self.recordings.heads)
 
     @property
     def devices(self) -> tuple[Device, ...]:
@@ -107,7 +114,7 @@ class Trace:
     @property
     def sources(self) -> tuple[Source, ...]:
         """The files that were read."""
-        return tuple(recording.source for recording in self.recordings)
+        return tuple(recording.source for recording in self.recordings.heads)
 
     @property
     def step_source(self) -> str:
@@ -148,7 +155,7 @@ class Trace:
 
     @cached_property
     def events(self) -> pd.DataFrame:
-        """Every event of every line, as recorded."""
+        """Every event of every line, as recorded; the files of a large run are read again."""
         from tpuprof.tables.frames import events_frame
 
         return events_frame(self.recordings, self.origin_ns)
@@ -211,7 +218,7 @@ class Trace:
 
     @cached_property
     def host_events(self) -> pd.DataFrame:
-        """Events of the hosts' threads that take time."""
+        """Events of the hosts' threads that take time; the files of a large run are read again."""
         from tpuprof.tables.frames import host_events_frame
 
         return host_events_frame(self.recordings, self.origin_ns, self.built.host_clocks.offset_ps)

@@ -123,7 +123,8 @@ def test_a_full_disk_is_said() -> None:
 def test_progress_is_for_terminals_that_wait() -> None:
     code = (
         "import time, sys\nfrom tpuprof.cli.progress import progress\n"
-        "with progress('reading abc', patience_s=float(sys.argv[1])):\n    time.sleep(0.4)"
+        "with progress('reading abc', patience_s=float(sys.argv[1])) as count:\n"
+        "    count(3, 64)\n    time.sleep(0.6)"
     )
 
     def stderr_on_terminal(patience: str) -> bytes:
@@ -145,7 +146,9 @@ def test_progress_is_for_terminals_that_wait() -> None:
         os.close(leader)
         return shown
 
-    assert b"reading abc" in stderr_on_terminal("0.05")
+    shown = stderr_on_terminal("0.05")
+    assert b"reading abc" in shown
+    assert b"(3 of 64)" in shown
     assert stderr_on_terminal("60") == b""
     assert python("-c", code, "0.05").stderr == b""
 

@@ -42,11 +42,11 @@ class RunSource:
             UsageError: an option names what the run does not have.
         """
         bounds = None if self.steps is None else parse_steps(self.steps)
-        with progress(f"reading {self.path}", quiet=output.quiet):
+        with progress(f"reading {self.path}", quiet=output.quiet) as count:
             from tpuprof.trace import load
 
             began = time.perf_counter()
-            trace = load(self.path, run=self.run, hlo=self.hlo, step_program=self.step_program)
+            trace = load(self.path, run=self.run, hlo=self.hlo, step_program=self.step_program, progress=count)
         output.detail(f"read {trace.path} in {time.perf_counter() - began:.2f} s")
         if trace.other_runs and self.run is None:
             more = len(trace.other_runs) - _OTHERS_NAMED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from mmap import mmap
 
@@ -27,13 +27,28 @@ def read_run(files: RunFiles) -> tuple[Recording, ...]:
     Raises:
         InputError: no host can be read; the error is that of the first one.
     """
-    recordings: list[Recording] = []
-    failures: list[tuple[HostFile, InputError]] = []
-    for file in sorted(files.files, key=lambda one: natural_key(one.host)):
+    outcomes: list[Recording | InputError] = []
+    for file in in_order(files):
         try:
-            recordings.append(read_host(file))
+            outcomes.append(read_host(file))
         except InputError as error:
-            failures.append((file, error))
+            outcomes.append(error)
+    return as_run(files, outcomes)
+
+
+def in_order(files: RunFiles) -> list[HostFile]:
+    """The run's files in natural order of the hosts' names."""
+    return sorted(files.files, key=lambda one: natural_key(one.host))
+
+
+def as_run(files: RunFiles, outcomes: Sequence[Recording | InputError]) -> tuple[Recording, ...]:
+    """What ``read_run`` gives, from what each file of ``in_order(files)`` gave.
+
+    Raises:
+        InputError: no host could be read; the error is that of the first one.
+    """
+    recordings = [one for one in outcomes if isinstance(one, Recording)]
+    failures = [(f, one) for f, one in zip(in_order(files), outcomes, strict=True) if isinstance(one, InputError)]
     if not recordings:
         if failures:
             raise failures[0][1]

@@ -91,25 +91,20 @@ class Events:
         if key < 0 or not len(self.stat_key):
             empty = np.zeros(0, np.intp)
             return empty, np.zeros(0, np.uint8), np.zeros(0, np.int64)
-        rows = np.flatnonzero(self.stat_key == key)
-        if len(rows) * 16 < len(self.stat_key):
-            owner = np.searchsorted(self.stat_ptr, rows, side="right") - 1
-        else:
-            owner = np.repeat(np.arange(len(self), dtype=np.intp), np.diff(self.stat_ptr))[rows]
-        return owner, self.stat_kind[rows], self.stat_bits[rows]
+        from tpuprof.formats import _stats  # brings numba, which whoever reads a file has loaded
+
+        return _stats.find(self, key)
 
     def int_stat(self, key: int, missing: int = 0) -> tuple[I64, npt.NDArray[np.bool_]]:
         """An integer stat as (values, present), each of length n; unsigned values wrap modulo 2^64.
 
         Values of other kinds count as absent. If an event repeats the stat, the last one wins.
         """
-        values = np.full(len(self), missing, np.int64)
-        present = np.zeros(len(self), np.bool_)
-        owner, kind, bits = self.find(key)
-        good = (kind == StatKind.UINT64) | (kind == StatKind.INT64)
-        values[owner[good]] = bits[good]
-        present[owner[good]] = True
-        return values, present
+        if key < 0 or not len(self.stat_key):
+            return np.full(len(self), missing, np.int64), np.zeros(len(self), np.bool_)
+        from tpuprof.formats import _stats
+
+        return _stats.int_stat(self, key, missing)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,12 +181,12 @@ class Plane:
 
         Codes are -1 where the stat is absent. A text that is written in both ways has two codes.
         """
-        codes = np.full(len(events), -1, np.int32)
-        owner, kind, bits = events.find(self.stat_row(stat))
-        inline = (kind == StatKind.STR) | (kind == StatKind.BYTES)
-        textual = inline | (kind == StatKind.REF)
-        codes[owner[textual]] = np.where(inline, bits + len(self.stat_names), bits)[textual]
-        return codes
+        key = self.stat_row(stat)
+        if key < 0 or not len(events.stat_key):
+            return np.full(len(events), -1, np.int32)
+        from tpuprof.formats import _stats
+
+        return _stats.text_codes(events, key, len(self.stat_names))
 
     def text(self, code: int) -> str:
         """The text of a code from ``text_codes``."""

@@ -7,7 +7,6 @@ plausible numbers; nothing good can be told from them, so they are counted and l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,24 +15,20 @@ import numpy as np
 from tpuprof.formats.recording import Recording
 from tpuprof.formats.xspace import I64, Events, Line, Plane
 from tpuprof.quality import Quality
-from tpuprof.tables.clock import line_base_ps, origin_ns, session_start_ns
+from tpuprof.tables.clock import line_base_ps, session_start_ns
 from tpuprof.tables.rows import MAX_PS
 
 _INT64 = np.iinfo(np.int64)
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
-def within_bounds(recordings: Sequence[Recording]) -> tuple[Recording, ...]:
-    """The recordings without events that start more than ``MAX_PS`` from the trace's origin.
+def within_bounds(recording: Recording) -> Recording:
+    """The recording without events that start more than ``MAX_PS`` from the begin of its session.
 
-    A recording that loses events says so with the quality entry ``bad_time``.
+    One that loses events says so with the quality entry ``bad_time``.
     """
-    origin = origin_ns(recording.space for recording in recordings)
-    return tuple(_bounded(recording, origin) for recording in recordings)
-
-
-def _bounded(recording: Recording, origin: int) -> Recording:
     start_ns = session_start_ns(recording.space)
+    origin = start_ns or 0
     planes: list[Plane] = []
     lost: Counter[str] = Counter()
     for plane in recording.space.planes:

@@ -9,25 +9,23 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from tpuprof.formats.recording import Recording
 from tpuprof.quality import Quality
 from tpuprof.tables.arrays import ints
-from tpuprof.tables.clock import origin_ns
-from tpuprof.tables.cpu import cpu_cores
-from tpuprof.tables.gpu import GPU_PLANE, gpu_cores
-from tpuprof.tables.host import step_annotations
+from tpuprof.tables.cpu import with_module_names
 from tpuprof.tables.host_clocks import HostClocks, compare_hosts
-from tpuprof.tables.hostwork import Comparison, compare_clocks, host_work, launch_delays, work_on_core
+from tpuprof.tables.hostfacts import HostFacts
+from tpuprof.tables.hostwork import Comparison, compare_clocks, launch_delays, work_on_core
 from tpuprof.tables.kept_steps import kept_clocks, kept_steps
+from tpuprof.tables.merge import RunFacts
 from tpuprof.tables.moving import move_partition, move_record, move_runs, move_steps, move_windows
 from tpuprof.tables.nesting import Nesting, nest
 from tpuprof.tables.occurrences import find_occurrences
+from tpuprof.tables.opinfo import op_info
 from tpuprof.tables.partition import CorePartition, op_levels, partition
 from tpuprof.tables.programs import Programs
-from tpuprof.tables.rows import CoreRecord, OpInfo, Registry
+from tpuprof.tables.rows import CoreRecord, OpInfo
 from tpuprof.tables.runs import Runs, find_runs
 from tpuprof.tables.steps import CoreSteps, Steps, find_steps
-from tpuprof.tables.tpu import TPU_PLANE, tpu_cores
 from tpuprof.tables.waits import NO_WAITS, CoreWaits, find_waits
 from tpuprof.tables.windows import FORMS, Windows, find_windows
 
@@ -60,32 +58,21 @@ class Built:
     host_clocks: HostClocks = field(default_factory=HostClocks)
 
 
-def build(recordings: Sequence[Recording], programs: Programs, step_program: str | None = None) -> Built:
+def build(facts: RunFacts, programs: Programs, step_program: str | None = None) -> Built:
     """Everything that the tables are made of.
 
     Args:
-        recordings: one per host.
+        facts: the facts of the hosts' files.
         programs: the HLO of the run.
         step_program: take the executions of this function as steps.
 
     Raises:
         UsageError: no execution has the name ``step_program``.
     """
-    origin = origin_ns(recording.space for recording in recordings)
-    registry = Registry()
-    records: list[CoreRecord] = []
-    empty: list[str] = []
-    for recording in recordings:
-        found = tpu_cores(recording, programs, registry, origin) + gpu_cores(recording, programs, registry, origin)
-        # A process that drives accelerators also runs small programs on its CPU; those are the host's work.
-        records.extend(found or cpu_cores(recording, programs, registry, origin))
-        used = {core.device.plane for core in found}
-        empty.extend(
-            f"{recording.host}{plane.name}"
-            for plane in recording.space.planes
-            if (TPU_PLANE.match(plane.name) or GPU_PLANE.match(plane.name)) and plane.name not in used
-        )
-    infos = tuple(registry.infos)
+    hosts = facts.hosts
+    infos = tuple(op_info(op, programs) for op in facts.ops)
+    records = [with_module_names(core, infos) for host in hosts for core in host.cores]
+    empty = [f"{host.host}{plane}" for host in hosts for plane in host.empty_planes]
     containers = np.array([info.is_container for info in infos] or [False], np.bool_)
     collective = np.array(
         [info.cls.kind == "collective" and info.cls.phase != "start" for info in infos] or [False], np.bool_
@@ -93,19 +80,22 @@ def build(recordings: Sequence[Recording], programs: Programs, step_program: str
     records = [replace(r, collective_rows=np.flatnonzero(collective[r.ops.info])) for r in records]
     nestings = [nest(r.ops, containers[r.ops.info], r.sequential) for r in records]
     records = [
-        replace(r, ops=replace(r.ops, duration=np.where(r.ops.valid, n.duration, 0)))
+        replace(
+            r, ops=replace(r.ops, duration=n.duration if r.ops.valid.all() else np.where(r.ops.valid, n.duration, 0))
+        )
         for r, n in zip(records, nestings, strict=True)
     ]
     runs = [find_runs(r, n, infos) for r, n in zip(records, nestings, strict=True)]
-    annotations = {recording.host: marks for recording in recordings if (marks := step_annotations(recording, origin))}
-    kept = kept_steps(recordings, records, origin) if records and step_program is None else None
+    annotations = {host.host: host.annotations for host in hosts if host.annotations}
+    trimmed = {host.host: host.kept for host in hosts if host.kept is not None}
+    kept = kept_steps(trimmed, records) if records and step_program is None else None
     steps = kept or find_steps(records, runs, annotations, step_program)
-    work = {recording.host: host_work(recording, origin) for recording in recordings}
+    work = {host.host: host.work for host in hosts}
     cores: list[Core] = []
     for record, nesting, run, step in zip(records, nestings, runs, steps.cores, strict=True):
         levels = op_levels(record, infos)
         windows = find_windows(record, record.ops.duration, infos, run.of_op)
-        clocks = kept_clocks(recordings, record) if kept else None
+        clocks = kept_clocks(trimmed, record) if kept else None
         clocks = clocks or compare_clocks(record, launch_delays(record), annotations.get(record.device.host))
         host = work_on_core(work[record.device.host], record, clocks)
         parts = partition(record, record.ops.duration, levels, windows, run, step, host)
@@ -113,9 +103,9 @@ def build(recordings: Sequence[Recording], programs: Programs, step_program: str
     cores, host_clocks = _compared(cores, infos)
     steps = replace(steps, cores=tuple(core.steps for core in cores))
     quality = [
-        *_device_quality(recordings, cores, empty),
+        *_device_quality(hosts, cores, empty),
         *_row_quality(cores),
-        *_hlo_quality(recordings, cores, infos, programs),
+        *_hlo_quality(hosts, cores, infos, programs),
         *_expected_cores(cores, infos),
         *programs.quality,
         *programs.not_joined(),
@@ -125,7 +115,7 @@ def build(recordings: Sequence[Recording], programs: Programs, step_program: str
         *host_clocks.quality,
         *_unmatched_halves(cores),
     ]
-    return Built(origin, tuple(cores), infos, steps, tuple(empty), tuple(quality), host_clocks)
+    return Built(facts.origin_ns, tuple(cores), infos, steps, tuple(empty), tuple(quality), host_clocks)
 
 
 def _compared(cores: Sequence[Core], infos: Sequence[OpInfo]) -> tuple[list[Core], HostClocks]:
@@ -172,14 +162,14 @@ def _unmatched_halves(cores: Sequence[Core]) -> list[Quality]:
     ]
 
 
-def _device_quality(recordings: Sequence[Recording], cores: Sequence[Core], empty: Sequence[str]) -> list[Quality]:
+def _device_quality(hosts: Sequence[HostFacts], cores: Sequence[Core], empty: Sequence[str]) -> list[Quality]:
     result: list[Quality] = []
-    hosts = {core.record.device.host for core in cores}
-    bare = [recording for recording in recordings if recording.host not in hosts]
+    with_cores = {core.record.device.host for core in cores}
+    bare = [host for host in hosts if host.host not in with_cores]
     if bare:
-        texts = [text for recording in bare for text in recording.space.errors]
+        texts = [text for host in bare for text in host.errors]
         said = f" The collector said: {'; '.join(texts)[:500]}." if texts else ""
-        names = ", ".join(recording.host for recording in bare)
+        names = ", ".join(host.host for host in bare)
         result.append(
             Quality(
                 "device_plane_missing",
@@ -187,7 +177,7 @@ def _device_quality(recordings: Sequence[Recording], cores: Sequence[Core], empt
                 f"No device work was recorded on {len(bare)} host(s): {names}.{said} There is no device time to "
                 "divide. Capture a shorter window, in the process that owns the devices.",
                 len(bare),
-                {"hosts": [recording.host for recording in bare], "collector": texts},
+                {"hosts": [host.host for host in bare], "collector": texts},
             )
         )
     if empty and cores:
@@ -247,7 +237,7 @@ def _row_quality(cores: Sequence[Core]) -> list[Quality]:
 
 
 def _hlo_quality(
-    recordings: Sequence[Recording], cores: Sequence[Core], infos: Sequence[OpInfo], programs: Programs
+    hosts: Sequence[HostFacts], cores: Sequence[Core], infos: Sequence[OpInfo], programs: Programs
 ) -> list[Quality]:
     result: list[Quality] = []
     missing: dict[int, str] = {}
@@ -265,7 +255,7 @@ def _hlo_quality(
             info = infos[row]
             if info.program_id is not None and programs.find(info.program_id, _bare(info.module)) is None:
                 missing[info.program_id] = info.module or str(info.program_id)
-    json_only = all(recording.source.format == "trace_json" for recording in recordings)
+    json_only = all(host.source_format == "trace_json" for host in hosts)
     if missing and not json_only:
         result.append(
             Quality(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,9 +12,20 @@ from tpuprof.formats.xspace import I32, I64, Plane
 from tpuprof.tables.arrays import ints
 from tpuprof.tables.clock import line_base_ps, session_start_ns
 from tpuprof.tables.hostwork import is_device_work
-from tpuprof.tables.opinfo import op_info
-from tpuprof.tables.programs import MASK64, Programs
-from tpuprof.tables.rows import CLOCK_HOST, NO_SHIFT, NO_TIME, CoreRecord, Device, ModuleRows, Registry, Rows
+from tpuprof.tables.programs import MASK64
+from tpuprof.tables.rows import (
+    CLOCK_HOST,
+    NO_SHIFT,
+    NO_TIME,
+    CoreRecord,
+    Device,
+    ModuleRows,
+    OpFacts,
+    OpInfo,
+    Registry,
+    Rows,
+    module_label,
+)
 
 HOST_PLANE = "/host:CPU"
 _END_TWIN = "end: "
@@ -34,7 +46,7 @@ class _Ops:
     duration: I64
 
 
-def cpu_cores(recording: Recording, programs: Programs, registry: Registry, origin: int) -> list[CoreRecord]:
+def cpu_cores(recording: Recording, registry: Registry, origin: int) -> list[CoreRecord]:
     """The devices of one host's CPU backend that ran at least one op."""
     plane = recording.space.plane(HOST_PLANE)
     if plane is None or plane.stat_row("device_ordinal") < 0:
@@ -43,7 +55,7 @@ def cpu_cores(recording: Recording, programs: Programs, registry: Registry, orig
     ops = _collect(plane, start_ns, origin)
     if ops is None:
         return []
-    info = _infos(plane, ops, programs, registry)
+    info = _infos(plane, ops, registry)
     launch = _launches(plane, start_ns, origin)
     rendezvous = _rendezvous(plane, start_ns, origin)
     lanes = tuple(line.label for line in plane.lines)
@@ -92,6 +104,29 @@ def _rendezvous(plane: Plane, start_ns: int | None, origin: int) -> Rows:
     return Rows.concat(parts)
 
 
+def with_module_names(core: CoreRecord, infos: Sequence[OpInfo]) -> CoreRecord:
+    """The core with the names of its executions that only the HLO tells, from the first op of each."""
+    modules = core.modules
+    if "" not in modules.name:
+        return core
+    first: dict[int, int] = {}
+    for run, row, valid in zip(ints(core.ops.run_id), ints(core.ops.info), core.ops.valid.tolist(), strict=True):
+        if valid:
+            first.setdefault(run, row)
+    heads = [infos[first[run]] for run in ints(modules.run_id)]
+    names = tuple(
+        name or (head.module or head.name).rsplit("(", 1)[0] for name, head in zip(modules.name, heads, strict=True)
+    )
+    return replace(core, modules=replace(modules, name=names))
+
+
+def _module_name(facts: OpFacts) -> str:
+    """The function's name; empty where the trace does not state it."""
+    if facts.module_name is None:
+        return ""
+    return module_label(facts.module_name, facts.program_id).rsplit("(", 1)[0]
+
+
 def _collect(plane: Plane, start_ns: int | None, origin: int) -> _Ops | None:
     ordinal_key, program_key, run_key = (plane.stat_row(n) for n in ("device_ordinal", "program_id", "run_id"))
     twin = np.array([meta.name.startswith(_END_TWIN) for meta in plane.event_meta], np.bool_)
@@ -134,7 +169,7 @@ def _collect(plane: Plane, start_ns: int | None, origin: int) -> _Ops | None:
     )
 
 
-def _infos(plane: Plane, ops: _Ops, programs: Programs, registry: Registry) -> I32:
+def _infos(plane: Plane, ops: _Ops, registry: Registry) -> I32:
     """The registry row of every op event; an op is (program, instruction)."""
     known, program = np.unique(ops.program, return_inverse=True)
     width = len(plane.stat_names) + len(plane.blobs) + 1
@@ -151,7 +186,7 @@ def _infos(plane: Plane, ops: _Ops, programs: Programs, registry: Registry) -> I
         registry_key = ("cpu", name, program_id, module_name)
         row = registry.row(registry_key)
         if row is None:
-            row = registry.add(registry_key, op_info(name, programs, program_id=program_id, module_name=module_name))
+            row = registry.add(registry_key, OpFacts(name, program_id=program_id, module_name=module_name))
         rows[index] = row
     return rows[inverse.reshape(-1)]
 
@@ -193,7 +228,7 @@ def _modules(rows: Rows, registry: Registry, launch: tuple[I64, I64]) -> ModuleR
     end = np.full(len(ids), np.iinfo(np.int64).min)
     np.minimum.at(start, inverse.reshape(-1), rows.start[have])
     np.maximum.at(end, inverse.reshape(-1), rows.end[have])
-    infos = [registry.infos[row] for row in ints(rows.info[have][first])]
+    facts = [registry.facts[row] for row in ints(rows.info[have][first])]
     launch_ids, launch_times = launch
     at = np.minimum(np.searchsorted(launch_ids, ids), max(len(launch_ids) - 1, 0))
     launched = (
@@ -203,8 +238,8 @@ def _modules(rows: Rows, registry: Registry, launch: tuple[I64, I64]) -> ModuleR
     )
     order = np.argsort(start, kind="stable")
     return ModuleRows(
-        name=tuple((infos[i].module or infos[i].name).rsplit("(", 1)[0] for i in ints(order)),
-        program_id=tuple(infos[i].program_id for i in ints(order)),
+        name=tuple(_module_name(facts[i]) for i in ints(order)),
+        program_id=tuple(facts[i].program_id for i in ints(order)),
         start=start[order],
         end=end[order],
         run_id=ids[order],

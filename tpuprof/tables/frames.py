@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -149,7 +149,7 @@ def gaps_frame(built: Built) -> pd.DataFrame:
 
 
 def host_events_frame(
-    recordings: Sequence[Recording], origin: int, ahead_ps: Mapping[str, int] | None = None
+    recordings: Iterable[Recording], origin: int, ahead_ps: Mapping[str, int] | None = None
 ) -> pd.DataFrame:
     """Table ``host_events``: events of the host's threads that take time.
 
@@ -197,7 +197,7 @@ def host_events_frame(
     return schemas.HOST_EVENTS.check(frame)
 
 
-def events_frame(recordings: Sequence[Recording], origin: int) -> pd.DataFrame:
+def events_frame(recordings: Iterable[Recording], origin: int) -> pd.DataFrame:
     """Table ``events``: every event of every line, as recorded (no clock is corrected)."""
     parts: list[pd.DataFrame] = []
     for recording in recordings:

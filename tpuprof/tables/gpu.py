@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import numpy as np
 
@@ -11,9 +10,8 @@ from tpuprof.formats.recording import Recording
 from tpuprof.formats.xspace import I32, I64, Line, Plane
 from tpuprof.tables.arrays import ints
 from tpuprof.tables.clock import line_base_ps, session_start_ns
-from tpuprof.tables.opinfo import op_info
-from tpuprof.tables.programs import MASK64, Programs
-from tpuprof.tables.rows import NO_SHIFT, NO_TIME, CoreRecord, Device, ModuleRows, Registry, Rows
+from tpuprof.tables.programs import MASK64
+from tpuprof.tables.rows import NO_SHIFT, NO_TIME, CoreRecord, Device, ModuleRows, OpFacts, Registry, Rows
 
 GPU_PLANE = re.compile(r"/device:GPU:(\d+)\Z")
 _STREAM = re.compile(r"Stream #\d+")
@@ -29,7 +27,7 @@ _COPY_NAMES = {
 }
 
 
-def gpu_cores(recording: Recording, programs: Programs, registry: Registry, origin: int) -> list[CoreRecord]:
+def gpu_cores(recording: Recording, registry: Registry, origin: int) -> list[CoreRecord]:
     """The cores of one host: planes ``/device:GPU:N`` whose streams hold at least one row."""
     start_ns = session_start_ns(recording.space)
     launches = _launches(recording, start_ns, origin)
@@ -40,9 +38,7 @@ def gpu_cores(recording: Recording, programs: Programs, registry: Registry, orig
         parts: list[Rows] = []
         launched: list[I64] = []
         for lane, line in enumerate(streams):
-            rows, launch = _stream_rows(
-                plane, line, lane, programs, registry, launches, line_base_ps(line, start_ns, origin)
-            )
+            rows, launch = _stream_rows(plane, line, lane, registry, launches, line_base_ps(line, start_ns, origin))
             parts.append(rows)
             launched.append(launch)
         if not parts:
@@ -81,7 +77,6 @@ def _stream_rows(
     plane: Plane,
     line: Line,
     lane: int,
-    programs: Programs,
     registry: Registry,
     launches: tuple[I64, I64, list[str]],
     base: int,
@@ -108,23 +103,17 @@ def _stream_rows(
     for index, (meta_row, op, program_id, module, scope, copy) in enumerate([ints(key) for key in unique]):
         kernel = plane.event_meta[meta_row].label
         hlo_op = plane.text(op).rsplit("::", 1)[-1] if op >= 0 else None
-        module_name = plane.text(module) if module >= 0 else None
-        scope_path = plane.text(scope) if scope >= 0 else None
-        key = ("gpu", kernel, hlo_op, program_id, module_name, scope_path, copy)
-        row = registry.row(key)
-        if row is None:
-            kernel_name = _COPY_LIST[copy] if copy >= 0 else kernel
-            info = op_info(
-                hlo_op or kernel_name,
-                programs,
-                text=kernel_name,
-                program_id=program_id & MASK64 if program_id != -1 else None,
-                module_name=module_name,
-                scope=scope_path,
-            )
-            # A kernel is the work itself, also where the HLO calls its op the start of a pair.
-            row = registry.add(key, replace(info, cls=replace(info.cls, phase="sync", async_class=None)))
-        rows[index] = row
+        kernel_name = _COPY_LIST[copy] if copy >= 0 else kernel
+        facts = OpFacts(
+            hlo_op or kernel_name,
+            text=kernel_name,
+            program_id=program_id & MASK64 if program_id != -1 else None,
+            module_name=plane.text(module) if module >= 0 else None,
+            scope=plane.text(scope) if scope >= 0 else None,
+            is_kernel=True,
+        )
+        row = registry.row(facts)  # texts, as rows of names mean something else on every plane and host
+        rows[index] = registry.add(facts, facts) if row is None else row
     made = Rows.make(lane, rows[inverse.reshape(-1)].astype(np.int32), events.offset_ps + base, events.duration_ps)
     return made, launch
 

@@ -5,13 +5,12 @@ The partition gives idle causes per step; this looks at single gaps, for those w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from tpuprof.formats.recording import Recording
+from tpuprof.formats.recordings import Recordings
 from tpuprof.formats.xspace import I64
 from tpuprof.tables.arrays import ints
 from tpuprof.tables.build import Core
@@ -95,7 +94,7 @@ class HostLog:
         return HostView(NamedWork(work.names, work.name, work.cause, moved.start, moved.end), steps)
 
 
-def host_log(recordings: Sequence[Recording], host: str, origin: int, ahead_ps: int = 0) -> HostLog | None:
+def host_log(recordings: Recordings, host: str, origin: int, ahead_ps: int = 0) -> HostLog | None:
     """What a host recorded of itself; null if there is no such host.
 
     Args:
@@ -104,14 +103,15 @@ def host_log(recordings: Sequence[Recording], host: str, origin: int, ahead_ps: 
         origin: time zero in ns.
         ahead_ps: how far the host's clock is ahead of the one that its cores were moved to.
     """
-    for recording in recordings:
-        if recording.host == host:
-            work, marks = named_work(recording, origin), step_annotations(recording, origin)
-            if ahead_ps:
-                work = replace(work, start=work.start - ahead_ps, end=work.end - ahead_ps)
-                marks = None if marks is None else StepMarks(marks.number, marks.start - ahead_ps, marks.end - ahead_ps)
-            return HostLog(host, work, marks)
-    return None
+    names = [head.host for head in recordings.heads]
+    if host not in names:
+        return None
+    recording = recordings[names.index(host)]  # of a large run this reads one file again
+    work, marks = named_work(recording, origin), step_annotations(recording, origin)
+    if ahead_ps:
+        work = replace(work, start=work.start - ahead_ps, end=work.end - ahead_ps)
+        marks = None if marks is None else StepMarks(marks.number, marks.start - ahead_ps, marks.end - ahead_ps)
+    return HostLog(host, work, marks)
 
 
 def _length(spans: Spans, mask: npt.NDArray[np.bool_]) -> int:

@@ -6,7 +6,8 @@ Whoever trims a run writes that into a plane of its own: a line per core, an eve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from tpuprof.quality import Quality
 from tpuprof.tables.arrays import ints
 from tpuprof.tables.clock import line_base_ps, session_start_ns
 from tpuprof.tables.hostwork import Comparison
+from tpuprof.tables.moving import move_steps
 from tpuprof.tables.rows import MAX_PS, CoreRecord
 from tpuprof.tables.steps import CoreSteps, Steps, StepSource
 
@@ -61,20 +63,47 @@ def steps_plane(
     return Plane(0, PLANE, tuple(lines), metas, _FLAGS, stats)
 
 
-def kept_steps(recordings: Sequence[Recording], cores: Sequence[CoreRecord], origin: int) -> Steps | None:
-    """The steps that a trimmed run keeps; null if any core's host has none, or if they make no sense."""
-    planes = {r.host: (p, session_start_ns(r.space)) for r in recordings if (p := r.space.plane(PLANE)) is not None}
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptHost:
+    """What one host's file says of the whole run, by the core's name without the host; times on the file's origin."""
+
+    source: StepSource
+    steps: Mapping[str, CoreSteps]
+    clocks: Mapping[str, Comparison]
+
+    def later(self, by: int) -> KeptHost:
+        """The same with all times later."""
+        return replace(self, steps={name: move_steps(steps, by) for name, steps in self.steps.items()})
+
+
+def kept_host(recording: Recording, origin: int) -> KeptHost | None:
+    """What a trimmed file keeps of the whole run; null if it keeps nothing. What makes no sense is left out."""
+    plane = recording.space.plane(PLANE)
+    source = _SOURCES.get(str(plane.stats.get("source"))) if plane is not None else None
+    if plane is None or source is None:
+        return None
+    start_ns = session_start_ns(recording.space)
+    steps = {
+        line.name: found for line in plane.lines if (found := _core_steps(plane, line, start_ns, origin)) is not None
+    }
+    clocks = {
+        name.removesuffix(f" {_OFFSET}"): found
+        for name, value in plane.stats.items()
+        if name.endswith(_OFFSET) and (found := _comparison(value)) is not None
+    }
+    return KeptHost(source, steps, clocks)
+
+
+def kept_steps(hosts: Mapping[str, KeptHost], cores: Sequence[CoreRecord]) -> Steps | None:
+    """The steps that a trimmed run keeps; null if those of a core are missing, or if hosts disagree on the source."""
     found: list[CoreSteps] = []
-    sources: set[StepSource] = set()
     for core in cores:
-        plane, start_ns = planes.get(core.device.host, (None, None))
-        line = plane.line(core.device.id.rpartition("/")[2]) if plane is not None else None
-        source = _SOURCES.get(str(plane.stats.get("source"))) if plane is not None else None
-        steps = _core_steps(plane, line, start_ns, origin) if plane is not None and line is not None else None
-        if steps is None or source is None:
+        host = hosts.get(core.device.host)
+        steps = host.steps.get(_name(core)) if host is not None else None
+        if steps is None:
             return None
         found.append(steps)
-        sources.add(source)
+    sources: set[StepSource] = {hosts[core.device.host].source for core in cores}
     if len(sources) != 1:
         return None
     numbers = {number for steps in found for number in ints(steps.number[steps.matched])}
@@ -82,13 +111,20 @@ def kept_steps(recordings: Sequence[Recording], cores: Sequence[CoreRecord], ori
     return Steps(source, tuple(found), 0 if source == "none" else len(numbers), None, (_trimmed(found),))
 
 
-def kept_clocks(recordings: Sequence[Recording], core: CoreRecord) -> Comparison | None:
+def kept_clocks(hosts: Mapping[str, KeptHost], core: CoreRecord) -> Comparison | None:
     """How the clocks of a core and its host compare by what a trimmed run says; null if it says nothing."""
-    planes = [plane for r in recordings if r.host == core.device.host and (plane := r.space.plane(PLANE)) is not None]
-    found = planes[0].stats.get(f"{core.device.id.rpartition('/')[2]} {_OFFSET}") if planes else None
-    if isinstance(found, str) and found:
-        return Comparison(0, found)
-    return Comparison(found, None) if isinstance(found, int) and abs(found) < MAX_PS else None
+    host = hosts.get(core.device.host)
+    return host.clocks.get(_name(core)) if host is not None else None
+
+
+def _name(core: CoreRecord) -> str:
+    return core.device.id.rpartition("/")[2]
+
+
+def _comparison(value: StatValue) -> Comparison | None:
+    if isinstance(value, str) and value:
+        return Comparison(0, value)
+    return Comparison(value, None) if isinstance(value, int) and abs(value) < MAX_PS else None
 
 
 def _core_steps(plane: Plane, line: Line, start_ns: int | None, origin: int) -> CoreSteps | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from tpuprof.formats.xspace import I64
+from tpuprof.formats.xspace import I32, I64
 from tpuprof.tables.rows import Rows
 
 SILENT_OVERRUN_PS = 5_000
@@ -29,7 +29,7 @@ class Nesting:
 
     duration: I64
     self_ps: I64
-    parent: I64
+    parent: I32
     overruns: int
     excess_ps: int
 
@@ -51,7 +51,7 @@ def nest(rows: Rows, container: np.ndarray[tuple[int], np.dtype[np.bool_]], sequ
     duration[order] = new_end - start
     own = np.empty_like(start)
     own[order] = self_ps
-    parents = np.full(len(order), -1, np.int64)
+    parents = np.full(len(order), -1, np.int32)
     has = parent >= 0
     parents[order[has]] = order[parent[has]]
     return Nesting(duration, own, parents, int(overruns), int(excess))

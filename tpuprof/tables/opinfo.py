@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tpuprof.errors import HloError
@@ -9,32 +10,17 @@ from tpuprof.formats.xspace import EventMeta
 from tpuprof.hlo import HloModule, Instruction, parse_instruction_text
 from tpuprof.tables.classify import classify_event
 from tpuprof.tables.programs import MASK64, Programs
-from tpuprof.tables.rows import OpInfo, module_label
+from tpuprof.tables.rows import OpFacts, OpInfo, module_label
 
 
-def op_info(
-    name: str,
-    programs: Programs,
-    *,
-    text: str | None = None,
-    program_id: int | None = None,
-    module_name: str | None = None,
-    category: str | None = None,
-    scope: str | None = None,
-    source: str | None = None,
-) -> OpInfo:
+def op_info(facts: OpFacts, programs: Programs) -> OpInfo:
     """An op's facts; the HLO fills what the trace leaves open.
 
     Args:
-        name: the instruction's name, or the kernel's.
+        facts: what the trace says.
         programs: the HLO of the run.
-        text: the instruction's text, where the trace holds it.
-        program_id: the program, where the trace says it.
-        module_name: the program's function name.
-        category: the category stat.
-        scope: the scope path stat (``tf_op``).
-        source: the source line stat.
     """
+    name, text, program_id, module_name = facts.name, facts.text, facts.program_id, facts.module_name
     module = programs.find(program_id, module_name)
     instruction = module.find(name) if module is not None else None
     parsed = instruction
@@ -43,7 +29,9 @@ def op_info(
             parsed = parse_instruction_text(text)
         except HloError:
             parsed = None
-    cls = classify_event(name=name, text=text, category=category, instr=instruction, module=module)
+    cls = classify_event(name=name, text=text, category=facts.category, instr=instruction, module=module)
+    if facts.is_kernel:
+        cls = replace(cls, phase="sync", async_class=None)
     try:
         hlo_scope, hlo_source = hlo_place(instruction, module)
     except HloError as error:  # an instruction is parsed when it is first looked at
@@ -55,22 +43,21 @@ def op_info(
         cls=cls,
         program_id=program_id,
         module=module_label(shown, program_id) if shown is not None else None,
-        category=category,
-        scope=_clean_scope(scope) or hlo_scope,
-        source=source or hlo_source,
+        category=facts.category,
+        scope=_clean_scope(facts.scope) or hlo_scope,
+        source=facts.source or hlo_source,
         instruction=parsed,
         program=module,
     )
 
 
-def op_info_of_meta(meta: EventMeta, programs: Programs, module_names: dict[int, str], extra: dict[str, Any]) -> OpInfo:
+def facts_of_meta(meta: EventMeta, module_names: dict[int, str], extra: dict[str, Any]) -> OpFacts:
     """The op that a TPU event metadata entry describes; ``extra`` are stats found on the event instead."""
     stats = {**meta.stats, **extra}
     program_id = stats.get("program_id")
     program_id = program_id & MASK64 if isinstance(program_id, int) else None
-    return op_info(
+    return OpFacts(
         meta.label,
-        programs,
         text=meta.name,
         program_id=program_id,
         module_name=module_names.get(program_id) if program_id is not None else None,

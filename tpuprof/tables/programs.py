@@ -98,18 +98,17 @@ class Programs(Mapping[int, HloModule]):
         )
 
 
-def collect_programs(spaces: Iterable[Space], outside: Iterable[HloModule] = ()) -> Programs:
-    """The HLO protos embedded in ``/host:metadata`` of all hosts, and modules given from outside."""
+def embedded_programs(space: Space) -> dict[int, bytes]:
+    """The serialised HLO in ``/host:metadata`` by program id, of the first entry where an id repeats."""
     raw: dict[int, bytes] = {}
-    for space in spaces:
-        for plane in space.planes:
-            if plane.name != "/host:metadata":
-                continue
-            for meta in plane.event_meta:
-                for name, value in meta.stats.items():
-                    if isinstance(value, bytes) and name.lower().replace(" ", "_") == "hlo_proto":
-                        raw.setdefault(_program_id(meta), value)
-    return Programs(raw, outside)
+    for plane in space.planes:
+        if plane.name != "/host:metadata":
+            continue
+        for meta in plane.event_meta:
+            for name, value in meta.stats.items():
+                if isinstance(value, bytes) and name.lower().replace(" ", "_") == "hlo_proto":
+                    raw.setdefault(_program_id(meta), value)
+    return raw
 
 
 def _program_id(meta: EventMeta) -> int:

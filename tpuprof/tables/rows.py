@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tpuprof.errors import HloError
 from tpuprof.formats.xspace import I32, I64, U8
@@ -44,6 +46,31 @@ class Device:
     ordinal: int
     kind: str | None = None
     stats: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class OpFacts:
+    """What the trace alone says of an op; ``tpuprof.tables.opinfo.op_info`` joins the HLO to it.
+
+    Args:
+        name: the instruction's name, or the kernel's.
+        text: the instruction's or kernel's text, where the trace holds it.
+        program_id: the program, where the trace says it.
+        module_name: the program's function name.
+        category: the category stat.
+        scope: the scope path stat (``tf_op``).
+        source: the source line stat.
+        is_kernel: the row is the work itself, also where the HLO calls its op the start of a pair (GPU).
+    """
+
+    name: str
+    text: str | None = None
+    program_id: int | None = None
+    module_name: str | None = None
+    category: str | None = None
+    scope: str | None = None
+    source: str | None = None
+    is_kernel: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,7 +135,13 @@ class Rows:
 
     def sorted(self) -> Rows:
         """The rows in order of (start, longer first)."""
-        order = np.lexsort((-self.duration, self.start))
+        order = np.argsort(self.start, kind="stable")  # merges runs that are in order, as the lines of a file are
+        start = self.start[order]
+        tied = np.zeros(len(order) + 1, np.bool_)
+        tied[1:-1] = start[1:] == start[:-1]
+        rows = np.flatnonzero(tied[1:] | tied[:-1])
+        same = order[rows]
+        order[rows] = same[np.lexsort((-self.duration[same], self.start[same]))]
         if np.array_equal(order, np.arange(len(order))):
             return self
         return self.take(order)
@@ -200,7 +233,7 @@ class StepMarks:
         return len(self.number)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Shift:
     """The shift from the host's mapping to the device's own clock, sampled at ops; empty if there is no such clock."""
 
@@ -227,9 +260,7 @@ class Shift:
         """
         if not len(self.shift):
             return host
-        blocks = max(len(self.shift) // SHIFT_BLOCK, 1)
-        at = np.array([np.median(part) for part in np.array_split(self.host_start, blocks)])
-        value = np.array([np.median(part) for part in np.array_split(self.shift, blocks)])
+        at, value = self._medians
         return host - np.interp(host, at, value).astype(np.int64)
 
     def spread_ps(self) -> int:
@@ -238,8 +269,23 @@ class Shift:
             return 0
         return int(np.percentile(np.abs(self.to_device(self.host_start) - (self.host_start - self.shift)), 90))
 
+    @cached_property
+    def _medians(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """The medians of time and shift of each block."""
+        blocks = max(len(self.shift) // SHIFT_BLOCK, 1)
+        return _block_medians(self.host_start, blocks), _block_medians(self.shift, blocks)
+
     def __bool__(self) -> bool:
         return len(self.shift) > 0
+
+
+def _block_medians(values: I64, blocks: int) -> npt.NDArray[np.float64]:
+    """The median of each part of ``np.array_split(values, blocks)``, all blocks of one length at once."""
+    size, longer = divmod(len(values), blocks)
+    split = longer * (size + 1)
+    return np.concatenate(
+        [np.median(part, axis=1) for part in (values[:split].reshape(-1, size + 1), values[split:].reshape(-1, size))]
+    )
 
 
 NO_SHIFT = Shift(np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -268,21 +314,26 @@ class CoreRecord:
 
 
 class Registry:
-    """Interns op infos: one row per op, however often it runs."""
+    """Interns ops: one row per op, however often it runs. Keys hold what tells ops apart, whatever the file."""
 
     def __init__(self) -> None:
-        self.infos: list[OpInfo] = []
+        self.facts: list[OpFacts] = []
         self._rows: dict[Any, int] = {}
+
+    @property
+    def keys(self) -> tuple[Any, ...]:
+        """The keys in order of their rows."""
+        return tuple(self._rows)
 
     def row(self, key: Any) -> int | None:
         """The row of a key that was added before."""
         return self._rows.get(key)
 
-    def add(self, key: Any, info: OpInfo) -> int:
+    def add(self, key: Any, facts: OpFacts) -> int:
         """A new row."""
-        row = len(self.infos)
+        row = len(self.facts)
         self._rows[key] = row
-        self.infos.append(info)
+        self.facts.append(facts)
         return row
 
 

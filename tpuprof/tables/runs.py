@@ -125,7 +125,7 @@ def _first_instructions(
     return first
 
 
-def _inherit(run_of_op: I32, parent: I64) -> None:
+def _inherit(run_of_op: I32, parent: I32) -> None:
     """Children belong to the run of their container; parents precede their children."""
     for row in ints(np.flatnonzero((run_of_op < 0) & (parent >= 0))):
         run_of_op[row] = run_of_op[parent[row]]

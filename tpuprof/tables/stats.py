@@ -103,17 +103,12 @@ def op_stats(ops: pd.DataFrame, by: str = "op") -> pd.DataFrame:
     """
     if by not in GROUPINGS:
         raise UsageError(f"Cannot group ops by {by!r}.", hint=f"Choose one of {', '.join(GROUPINGS)}.")
-    codes = {name: ops[name].cat.codes.to_numpy().astype(np.int64) for name in ("op", "module", *GROUPINGS[1:])}
-    key = codes[by] if by != "op" else codes["op"] * (len(ops["module"].cat.categories) + 1) + codes["module"] + 1
-    unique, first, group = np.unique(key, return_index=True, return_inverse=True)
-    group = group.reshape(-1)
-    n = len(unique)
-    duration = ops["duration_ps"].array
-    self_time = ops["self_ps"].array
-    valid = ~np.asarray(duration.isna())
-    total = _sum(group, np.where(valid, duration.to_numpy(np.int64, na_value=0), 0), n)
-    own = _sum(group, np.where(valid, self_time.to_numpy(np.int64, na_value=0), 0), n)
-    good = np.bincount(group[valid], minlength=n)
+    first, group = _groups(ops, by)
+    n = len(first)
+    # A bad duration is null, and so is its self time.
+    total = _sum(group, ops["duration_ps"].to_numpy(np.int64, na_value=0), n)
+    own = _sum(group, ops["self_ps"].to_numpy(np.int64, na_value=0), n)
+    good = np.bincount(group[ops["duration_ps"].notna().to_numpy()], minlength=n)
     everything = int(own.sum())
     attributes = {
         name: _common(ops[name], group, first, n)
@@ -136,6 +131,29 @@ def op_stats(ops: pd.DataFrame, by: str = "op") -> pd.DataFrame:
     ).astype({c.name: c.pandas_dtype for c in OP_STATS})
     frame = frame.sort_values(["self_ps", "total_ps", "name"], ascending=[False, False, True], kind="stable")
     return OP_STATS.check(frame.reset_index(drop=True)[list(OP_STATS.names)])
+
+
+def _groups(ops: pd.DataFrame, by: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """(the first row of each group, the group of each row), groups in order of their categories, null first."""
+    key, width = _codes(ops[by])
+    if by == "op":
+        module, modules = _codes(ops["module"])
+        key, width = key.astype(np.int64) * modules + module, width * modules
+    if width > 8 * len(key) + (1 << 20):  # many ops in many programs: too many pairs to count them all
+        _, first, group = np.unique(key, return_index=True, return_inverse=True)
+        return first, group.reshape(-1)
+    used = np.flatnonzero(np.bincount(key, minlength=width))
+    row = np.zeros(width, np.int32)
+    row[used] = np.arange(len(used))
+    group = row[key]
+    first = np.full(len(used), len(key), np.int64)
+    np.minimum.at(first, group, np.arange(len(key)))
+    return first, group
+
+
+def _codes(column: pd.Series) -> tuple[np.ndarray[Any, Any], int]:
+    """A category as small numbers, 0 for null, and how many there are."""
+    return column.cat.codes.to_numpy().astype(np.int32) + 1, len(column.cat.categories) + 1
 
 
 def _sum(group: np.ndarray[Any, Any], values: np.ndarray[Any, Any], n: int) -> np.ndarray[Any, Any]:

@@ -1,3 +1,5 @@
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownParameterType=false, reportMissingParameterType=false
 """The sweep: at each instant of a core, the first rule that holds.
 
 Events enter with a level; lower levels take precedence. All boundaries of events and windows cut time into
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -54,9 +57,7 @@ def active(cuts: I64, spans: Spans) -> BOOL:
     n = len(cuts)
     if n < 2 or not len(spans):
         return np.zeros(max(n - 1, 0), np.bool_)
-    opened = np.bincount(np.searchsorted(cuts, spans.start), minlength=n)
-    closed = np.bincount(np.searchsorted(cuts, spans.end), minlength=n)
-    return np.cumsum(opened - closed)[:-1] > 0
+    return _covered(np.searchsorted(cuts, spans.start), np.searchsorted(cuts, spans.end), n)
 
 
 def union(spans: Spans) -> Spans:
@@ -94,6 +95,24 @@ def overlap(spans: Spans, joined: Spans) -> I64:
 
 
 def sum_by_window(lengths: I64, first_segment: npt.NDArray[np.intp]) -> I64:
-    """Sums of consecutive segments: group g holds ``lengths[first_segment[g]:first_segment[g + 1]]``."""
-    total = np.concatenate([[0], np.cumsum(lengths)])
-    return total[first_segment[1:]] - total[first_segment[:-1]]
+    """Sums of consecutive segments: group g holds ``lengths[first_segment[g]:first_segment[g + 1]]``.
+
+    ``first_segment`` rises or stays.
+    """
+    sums = np.add.reduceat(np.append(lengths, 0), first_segment)[:-1]
+    return np.where(first_segment[1:] > first_segment[:-1], sums, 0)
+
+
+@numba.njit("b1[::1](i8[::1], i8[::1], i8)", cache=True, nogil=True)
+def _covered(first, last, n):  # type: ignore[no-untyped-def] # compiled
+    """For each of n - 1 segments whether any of the ranges ``first[i]:last[i]`` covers it."""
+    change = np.zeros(n + 1, np.int32)  # a range may end behind the last cut
+    for i in range(len(first)):
+        change[first[i]] += 1
+        change[last[i]] -= 1
+    covered = np.empty(n - 1, np.bool_)
+    depth = 0
+    for i in range(n - 1):
+        depth += change[i]
+        covered[i] = depth > 0
+    return covered

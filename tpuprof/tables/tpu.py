@@ -13,8 +13,8 @@ from tpuprof.formats.xspace import I32, I64, Events, Line, Plane, StatValue
 from tpuprof.tables.arrays import ints
 from tpuprof.tables.clock import Times, line_base_ps, line_times, sample_shift, session_start_ns
 from tpuprof.tables.host import host_lines
-from tpuprof.tables.opinfo import op_info_of_meta
-from tpuprof.tables.programs import Programs, split_module_name
+from tpuprof.tables.opinfo import facts_of_meta
+from tpuprof.tables.programs import split_module_name
 from tpuprof.tables.rows import (
     MAX_PS,
     NO_SHIFT,
@@ -50,7 +50,6 @@ _EVENT_FACTS = ("program_id", "hlo_category", "tf_op", "source")
 class _Context:
     recording: Recording
     plane: Plane
-    programs: Programs
     registry: Registry
     start_ns: int | None
     origin: int
@@ -61,14 +60,14 @@ class _Context:
         return line_base_ps(line, self.start_ns, self.origin)
 
 
-def tpu_cores(recording: Recording, programs: Programs, registry: Registry, origin: int) -> list[CoreRecord]:
+def tpu_cores(recording: Recording, registry: Registry, origin: int) -> list[CoreRecord]:
     """The cores of one host: planes ``/device:TPU:N`` that hold at least one op."""
     start_ns = session_start_ns(recording.space)
     enqueued = _enqueue_times(recording, start_ns, origin)
     cores: list[CoreRecord] = []
     planes = [(int(m[1]), p) for p in recording.space.planes if (m := TPU_PLANE.match(p.name))]
     for ordinal, plane in sorted(planes, key=lambda pair: pair[0]):
-        context = _Context(recording, plane, programs, registry, start_ns, origin, _module_names(plane), enqueued)
+        context = _Context(recording, plane, registry, start_ns, origin, _module_names(plane), enqueued)
         core = _core(context, ordinal)
         if core is not None:
             cores.append(core)
@@ -170,7 +169,7 @@ def _infos(context: _Context, events: Events) -> I32:
         )
         found = registry.row(key)
         if found is None:
-            found = registry.add(key, op_info_of_meta(meta, context.programs, context.module_names, extra))
+            found = registry.add(key, facts_of_meta(meta, context.module_names, extra))
         rows[at] = found
     return rows[inverse.reshape(-1)]
 
