@@ -36,6 +36,10 @@ def read_run(files: RunFiles) -> tuple[Recording, ...]:
     return as_run(files, outcomes)
 
 
+COMPARED_JSON_BYTES = 2 << 20
+"""JSON files up to this size are compared with the XPlane beside them whenever that is read."""
+
+
 def in_order(files: RunFiles) -> list[HostFile]:
     """The run's files in natural order of the hosts' names."""
     return sorted(files.files, key=lambda one: natural_key(one.host))
@@ -74,7 +78,8 @@ def read_host(file: HostFile) -> Recording:
     try:
         data = open_bytes(file.xplane)
         size = len(data)
-        return _recording(file, file.xplane, "xplane", data, _read_xplane)
+        recording = _recording(file, file.xplane, "xplane", data, _read_xplane)
+        return replace(recording, quality=(*recording.quality, *_compared(recording, file)))
     except InputError as error:
         if file.trace_json is None:
             raise
@@ -86,11 +91,21 @@ def read_host(file: HostFile) -> Recording:
         return replace(recording, quality=(entry, *recording.quality), partial=True)
 
 
+def _compared(recording: Recording, file: HostFile) -> tuple[Quality, ...]:
+    """What a comparison with the JSON beside the XPlane tells, where it costs next to nothing."""
+    if not 0 < file.trace_json_size <= COMPARED_JSON_BYTES:
+        return ()
+    try:
+        return compare_with_json(recording, file)
+    except InputError:
+        return ()  # the JSON is not needed
+
+
 def compare_with_json(recording: Recording, file: HostFile) -> tuple[Quality, ...]:
     """``json_truncated`` if the JSON beside an XPlane holds over 1 % fewer events, as its converter stops early.
 
-    Costs reading and unpacking the JSON, which is why ``read_run`` does not do it by itself. Empty if there is no
-    JSON, or if the recording was read from it.
+    Costs reading and unpacking the JSON, which is why ``read_host`` does it by itself for small ones only. Empty if
+    there is no JSON, or if the recording was read from it.
 
     Raises:
         InputError: the JSON cannot be read.
