@@ -47,7 +47,9 @@ def test_a_dump_of_another_program_changes_nothing(run: Path, tmp_path: Path) ->
 
 
 def test_a_trace_that_does_not_tell_programs_apart_says_that_the_dump_was_of_no_use(tmp_path: Path) -> None:
-    session = clean.f00_trace().write_json(tmp_path / "log")
+    trace = clean.f00_trace()
+    clean.tpu_of(trace).drop_line("XLA Modules")
+    session = trace.write_json(tmp_path / "log")
     (tmp_path / "step.txt").write_text(TEXT)
     ids = [entry.id for entry in tpuprof.load(session, hlo=tmp_path / "step.txt").quality]
     assert "hlo_not_joined" in ids
@@ -74,3 +76,15 @@ def test_the_command_line_takes_it_too(run: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(group, ["ops", str(run), "--hlo", str(tmp_path / "step.txt"), "--format", "csv"])
     assert result.exit_code == 0, result.output
     assert "jit(train_step)/jit(main)/mlp/dot_general" in result.stdout
+
+
+def test_ops_of_a_json_belong_to_the_programs_of_its_module_rows(tmp_path: Path) -> None:
+    clean.f00_trace().write_json(tmp_path / "log")
+    (tmp_path / "step.txt").write_text(TEXT)
+    bare = tpuprof.load(tmp_path / "log")
+    joined = tpuprof.load(tmp_path / "log", hlo=tmp_path / "step.txt")
+    for trace in (bare, joined):
+        assert set(trace.ops["module"]) == {"jit_train_step(1234567890)"}
+    assert set(joined.ops["kind_source"]) == {"hlo"}
+    assert joined.op_stats().set_index("name")["scope"]["fusion.2"] == "jit(train_step)/jit(main)/mlp/dot_general"
+    assert joined.partition.equals(bare.partition)

@@ -14,7 +14,7 @@ from tpuprof.tables.arrays import ints
 from tpuprof.tables.clock import Times, line_base_ps, line_times, sample_shift, session_start_ns
 from tpuprof.tables.host import host_lines
 from tpuprof.tables.opinfo import facts_of_meta
-from tpuprof.tables.programs import split_module_name
+from tpuprof.tables.programs import MASK64, split_module_name
 from tpuprof.tables.rows import (
     MAX_PS,
     NO_SHIFT,
@@ -39,6 +39,8 @@ OPS_LINE, ASYNC_LINE, MODULES_LINE, STEPS_LINE, TRACEME_LINE = (
 # Rows of op lines that are marks of the tracer and no ops (formats: pseudo-events).
 _PSEUDO = re.compile(r"(?:Trace Buffers Dropped|P state|bundle\.\d+)\Z")
 _ENQUEUE = "DoEnqueueProgram"
+_NO_PROGRAM = -(1 << 63)
+_ROUNDING_PS = 2_000  # host times are rounded to the tick of the clock's mapping
 BUFFERS_DROPPED = "Trace Buffers Dropped"
 _BARRIER = "barrier-cores"
 _WAITS = (_BARRIER, "dependency-wait")
@@ -126,7 +128,7 @@ def _module_names(plane: Plane) -> dict[int, str]:
 
 
 def _op_rows(context: _Context, line: Line, times: Times, lane: int) -> Rows:
-    info = _infos(context, line.events)
+    info = _infos(context, line)
     keep = info >= 0
     rows = Rows.make(
         lane,
@@ -139,15 +141,17 @@ def _op_rows(context: _Context, line: Line, times: Times, lane: int) -> Rows:
     return rows if keep.all() else rows.take(keep)
 
 
-def _infos(context: _Context, events: Events) -> I32:
+def _infos(context: _Context, line: Line) -> I32:
     """The registry row of every event of an op line, -1 for marks that are no ops."""
-    plane, registry = context.plane, context.registry
+    plane, registry, events = context.plane, context.registry, line.events
     on_events = {name: plane.stat_row(name) for name in _EVENT_FACTS}
     has_event_facts = any(row >= 0 and bool((events.stat_key == row).any()) for row in on_events.values())
     metas, first, inverse = np.unique(events.meta, return_index=True, return_inverse=True)
-    if has_event_facts and (program_row := on_events["program_id"]) >= 0:
+    stated = any("program_id" in plane.event_meta[row].stats for row in ints(metas))
+    by_time = None if stated or on_events["program_id"] >= 0 else _programs_by_time(context, line)
+    if by_time is not None or (has_event_facts and on_events["program_id"] >= 0):
         # One instruction text can occur in several programs: the program is part of the op's identity.
-        program, _ = events.int_stat(program_row)
+        program = events.int_stat(on_events["program_id"])[0] if by_time is None else by_time
         pairs = np.stack([events.meta.astype(np.int64), program], axis=1)
         unique, first, inverse = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
         metas = unique[:, 0]
@@ -161,6 +165,8 @@ def _infos(context: _Context, events: Events) -> I32:
         if has_event_facts:
             stats = plane.event_stats(events, event_row)
             extra = {name: stats[name] for name in _EVENT_FACTS if name in stats}
+        if by_time is not None and by_time[event_row] != _NO_PROGRAM:
+            extra["program_id"] = int(by_time[event_row]) & MASK64
         key = (
             meta.label,
             meta.name,
@@ -172,6 +178,25 @@ def _infos(context: _Context, events: Events) -> I32:
             found = registry.add(key, facts_of_meta(meta, context.module_names, extra))
         rows[at] = found
     return rows[inverse.reshape(-1)]
+
+
+def _programs_by_time(context: _Context, line: Line) -> I64 | None:
+    """For each event the program of the module row that it lies in, as signed ids; null without module rows.
+
+    A trace.json does not say to which program an op belongs. Both rows are on the host's clock there.
+    """
+    modules = context.plane.line(MODULES_LINE)
+    if modules is None or not len(modules.events):
+        return None
+    order = np.argsort(modules.events.offset_ps, kind="stable")
+    start = modules.events.offset_ps[order] + context.base(modules)
+    end = start + np.maximum(modules.events.duration_ps[order], 0)
+    names = [split_module_name(context.plane.event_meta[row].label)[1] for row in ints(modules.events.meta[order])]
+    ids = np.array([_NO_PROGRAM if n is None else n - (1 << 64) if n >= 1 << 63 else n for n in names], np.int64)
+    time = line.events.offset_ps + context.base(line)
+    at = np.maximum(np.searchsorted(start, time + _ROUNDING_PS, side="right") - 1, 0)
+    inside = (time + _ROUNDING_PS >= start[at]) & (time < end[at] + _ROUNDING_PS)
+    return np.where(inside, ids[at], _NO_PROGRAM)
 
 
 def _run_ids(plane: Plane, events: Events) -> I64:
