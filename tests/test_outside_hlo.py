@@ -88,3 +88,19 @@ def test_ops_of_a_json_belong_to_the_programs_of_its_module_rows(tmp_path: Path)
     assert set(joined.ops["kind_source"]) == {"hlo"}
     assert joined.op_stats().set_index("name")["scope"]["fusion.2"] == "jit(train_step)/jit(main)/mlp/dot_general"
     assert joined.partition.equals(bare.partition)
+
+
+def test_a_dump_of_another_compilation_is_refused(run: Path, tmp_path: Path) -> None:
+    renumbered = TEXT
+    for name in ("fusion.1", "fusion.2", "all-reduce.3", "copy.4"):
+        renumbered = (
+            renumbered.replace(f"%{name} ", f"%{name}7 ")
+            .replace(f"%{name},", f"%{name}7,")
+            .replace(f"%{name})", f"%{name}7)")
+        )
+    (tmp_path / "other.txt").write_text(renumbered)
+    trace = tpuprof.load(run, hlo=tmp_path / "other.txt")
+    entries = {entry.id: entry for entry in trace.quality}
+    assert set(entries) == {"hlo_mismatch", "hlo_missing"}
+    assert entries["hlo_mismatch"].count == 4
+    assert "holds 0 of the 4 ops" in entries["hlo_mismatch"].message

@@ -70,6 +70,7 @@ def build(facts: RunFacts, programs: Programs, step_program: str | None = None) 
         UsageError: no execution has the name ``step_program``.
     """
     hosts = facts.hosts
+    programs.refuse_unlike((op.program_id, op.module_name, op.name) for op in facts.ops)
     infos = tuple(op_info(op, programs) for op in facts.ops)
     records = [with_module_names(core, infos) for host in hosts for core in host.cores]
     empty = [f"{host.host}{plane}" for host in hosts for plane in host.empty_planes]

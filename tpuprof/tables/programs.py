@@ -15,6 +15,7 @@ from tpuprof.hlo import HloModule, parse_proto
 from tpuprof.quality import Quality
 
 MASK64 = (1 << 64) - 1
+LIKE_SHARE = 0.5  # a dump that holds fewer of the ops that ran is of another program
 _MODULE_NAME = re.compile(r"(?P<name>.*?)\((?P<id>-?\d{1,20})\)\Z", re.DOTALL)
 
 
@@ -57,6 +58,35 @@ class Programs(Mapping[int, HloModule]):
         found = exact[0] if exact else named[0] if len(named) == 1 else None
         self._joined = self._joined or found is not None
         return found
+
+    def refuse_unlike(self, ops: Iterable[tuple[int | None, str | None, str]]) -> None:
+        """Drops modules from outside that are of another program than the one of their name that ran.
+
+        Args:
+            ops: program id, program name and op name of every op.
+        """
+        ran: dict[str, set[str]] = {}
+        for program_id, name, op in ops:
+            if name in self._by_name and (program_id is None or program_id & MASK64 not in self._raw):
+                ran.setdefault(name, set()).add(op)
+        for name, names in ran.items():
+            for module in list(self._by_name[name]):
+                known = sum(module.find(op) is not None for op in names)
+                if known >= LIKE_SHARE * len(names):
+                    continue
+                self._by_name[name].remove(module)
+                self.quality.append(
+                    Quality(
+                        "hlo_mismatch",
+                        "warning",
+                        f"The HLO given for {name} holds {known} of the {len(names)} ops that ran under that name: it "
+                        "is of another compilation and was not used.",
+                        len(names) - known,
+                        {"module": name},
+                    )
+                )
+            if not self._by_name[name]:
+                del self._by_name[name]
 
     def not_joined(self) -> list[Quality]:
         """One entry if modules were given from outside and none fits a program that was looked for so far."""
