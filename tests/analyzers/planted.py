@@ -65,11 +65,30 @@ def with_straggler(mesh: Mesh):
     )
 
 
+def with_gather_that_waits(mesh: Mesh):
+    """Weights are gathered while nothing else runs, although much work does not need them."""
+
+    def local(weights: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        rows = WIDTH // jax.lax.axis_size("data")
+        mine = jax.lax.dynamic_slice_in_dim(weights[1], jax.lax.axis_index("data") * rows, rows)
+        gathered = jax.lax.all_gather(mine, "data", tiled=True)
+        busy = x
+        for _ in range(8):
+            busy = jnp.tanh(busy @ weights[0])
+        loss = jax.lax.pmean(jnp.mean((busy @ gathered) ** 2), "data")
+        return weights * 0.999, loss
+
+    return jax.jit(
+        jax.shard_map(local, mesh=mesh, in_specs=(P(), P("data", None)), out_specs=(P(), P()), check_vma=False)
+    )
+
+
 def main(fault: str, logdir: str) -> None:
     mesh = Mesh(np.array(jax.devices()), ("data",))
     rows = NamedSharding(mesh, P("data", None))
     weights = jax.device_put(jnp.eye(WIDTH)[None].repeat(4, 0), NamedSharding(mesh, P()))
-    run = with_straggler(mesh) if fault == "straggler" else jax.jit(train_step)
+    special = {"straggler": with_straggler, "overlap": with_gather_that_waits}
+    run = special[fault](mesh) if fault in special else jax.jit(train_step)
     loader = batches(fault)
     total = 0.0
 

@@ -108,3 +108,14 @@ def test_a_device_with_more_work_is_found(planted: Any) -> None:
 def test_without_a_fault_none_is_found(planted: Any) -> None:
     _, findings = planted("none")
     assert {"TPU401", "TPU406", "TPU421", "TPU431"}.isdisjoint(findings)
+
+
+def test_a_gather_that_could_overlap_is_found_with_its_place(planted: Any) -> None:
+    _, findings = planted("overlap")
+    rows = findings["TPU303"]["evidence"]["collectives"]
+    (gather,) = (row for row in rows if row["kind"] == "all_gather")
+    assert gather["scope"].endswith("/all_gather")
+    assert "planted.py:" in gather["source"]
+    # Eight matmuls do not need what is gathered; no more can be hidden than they take.
+    assert 0 < gather["could_hide_ps"] <= gather["independent_compute_ps"]
+    assert findings["TPU303"]["impact_ps"] <= findings["TPU301"]["impact_ps"]
