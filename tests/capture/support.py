@@ -12,6 +12,22 @@ REPOSITORY = Path(__file__).parents[2]
 LAUNCH = [sys.executable, "-c", "from tpuprof.cli.capture import command; command(prog_name='tpuprof')"]
 
 
+class StepRecorder:
+    """An observer of step marks that remembers what it heard."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def before_step(self) -> None:
+        self.events.append("before")
+
+    def enter_step(self) -> None:
+        self.events.append("enter")
+
+    def exit_step(self) -> None:
+        self.events.append("exit")
+
+
 class Process:
     """The one profiler session that a process has; several fake profilers share it, as the real ones do."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from tests.capture.support import FakeProfiler
+from tests.capture.support import FakeProfiler, StepRecorder
 from tpuprof.capture.controller import Controller, Phase
 from tpuprof.capture.marks import MarkPatch
 from tpuprof.capture.options import CaptureOptions
@@ -206,25 +206,11 @@ def test_a_span_of_time_is_recorded_by_the_watching_thread(make, monkeypatch, tm
     assert 0.1 <= (content["stop_ns"] - content["start_ns"]) / 1e9 < 5
 
 
-class Counter:
-    def __init__(self):
-        self.events = []
-
-    def before_step(self):
-        self.events.append("before")
-
-    def enter_step(self):
-        self.events.append("enter")
-
-    def exit_step(self):
-        self.events.append("exit")
-
-
 def test_jax_marks_are_followed_in_place_and_given_back():
     cls = jax.profiler.StepTraceAnnotation
     start = jax.profiler.start_trace
     before = dict(vars(cls))
-    counter, given_way = Counter(), []
+    counter, given_way = StepRecorder(), []
     patch = MarkPatch(counter, lambda: given_way.append(True))
     try:
         patch.apply()

@@ -7,28 +7,14 @@ import timeit
 import jax
 import pytest
 
-from tests.capture.support import child_environment
+from tests.capture.support import StepRecorder, child_environment
 from tpuprof.capture import step, step_count, steps
 from tpuprof.capture.stepmarks import observe_steps
 
 
-class Recorder:
-    def __init__(self):
-        self.events = []
-
-    def before_step(self):
-        self.events.append("before")
-
-    def enter_step(self):
-        self.events.append("enter")
-
-    def exit_step(self):
-        self.events.append("exit")
-
-
 @pytest.fixture
 def observer():
-    recorder = Recorder()
+    recorder = StepRecorder()
     observe_steps(recorder)
     yield recorder
     observe_steps(None)
