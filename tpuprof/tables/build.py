@@ -21,7 +21,7 @@ from tpuprof.tables.moving import move_partition, move_record, move_runs, move_s
 from tpuprof.tables.nesting import Nesting, nest
 from tpuprof.tables.occurrences import find_occurrences
 from tpuprof.tables.opinfo import op_info
-from tpuprof.tables.partition import CorePartition, op_levels, partition
+from tpuprof.tables.partition import CorePartition, op_levels, partition, sweep_core
 from tpuprof.tables.programs import Programs
 from tpuprof.tables.rows import CoreRecord, OpInfo
 from tpuprof.tables.runs import Runs, find_runs
@@ -99,7 +99,7 @@ def build(facts: RunFacts, programs: Programs, step_program: str | None = None) 
         clocks = kept_clocks(trimmed, record) if kept else None
         clocks = clocks or compare_clocks(record, launch_delays(record), annotations.get(record.device.host))
         host = work_on_core(work[record.device.host], record, clocks)
-        parts = partition(record, record.ops.duration, levels, windows, run, step, host)
+        parts = partition(sweep_core(record, levels, windows, run, step, host), step)
         cores.append(Core(record, nesting, levels, run, windows, step, parts, clocks))
     cores, host_clocks = _compared(cores, infos)
     steps = replace(steps, cores=tuple(core.steps for core in cores))

@@ -80,6 +80,10 @@ class HostWork:
     def __len__(self) -> int:
         return sum(len(s) for s in self.spans)
 
+    def later(self, by: int) -> HostWork:
+        """The same work, ``by`` ps later."""
+        return HostWork(tuple(Spans(spans.start + by, spans.end + by) for spans in self.spans))
+
 
 def cause_of(name: str) -> int:
     """The row of HOST_CAUSES that a host event's name stands for, -1 for none."""

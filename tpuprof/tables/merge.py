@@ -13,10 +13,8 @@ import numpy as np
 
 from tpuprof.formats.xspace import I32
 from tpuprof.tables.hostfacts import HostFacts
-from tpuprof.tables.hostwork import HostWork
 from tpuprof.tables.moving import move_record
 from tpuprof.tables.rows import MAX_PS, CoreRecord, Device, OpFacts, Registry, Rows, StepMarks
-from tpuprof.tables.sweep import Spans
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +79,7 @@ def _placed(host: HostFacts, by: int, rows: list[int]) -> HostFacts:
         host,
         cores=tuple(_core(core, by, table) for core in host.cores),
         annotations=None if host.annotations is None else _marks(host.annotations, by),
-        work=HostWork(tuple(Spans(spans.start + by, spans.end + by) for spans in host.work.spans)),
+        work=host.work.later(by),
         kept=None if host.kept is None else host.kept.later(by),
     )
 

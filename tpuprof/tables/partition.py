@@ -72,7 +72,7 @@ class Segments:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Sweep:
+class Sweep:
     """What holds in each elementary segment ``[cuts[i], cuts[i + 1])``."""
 
     cuts: I64
@@ -89,87 +89,25 @@ def op_levels(core: CoreRecord, infos: Sequence[OpInfo]) -> npt.NDArray[np.int8]
     return table[core.ops.info]
 
 
-def partition(
+def sweep_core(
     core: CoreRecord,
-    duration: I64,
     levels: npt.NDArray[np.int8],
     windows: Windows,
     runs: Runs,
     steps: CoreSteps,
     host: Sequence[Spans] = (),
-) -> CorePartition:
-    """Divides the windows of a core's steps.
+) -> Sweep:
+    """Cuts a core's time wherever anything begins or ends, and decides what each piece is.
 
     Args:
-        core: the core's rows.
-        duration: durations of its op rows, overruns cut.
+        core: the core's rows, overruns cut.
         levels: the part of each op row, see ``op_levels``.
         windows: collectives and copies of the core.
         runs: executions of programs, which tell gaps inside a program from those between programs.
         steps: disjoint windows in order of start.
         host: what the host did by cause (in the order of IDLE_CAUSES), on the core's clock; empty if unknown.
     """
-    sweep = _sweep(core, duration, levels, windows, runs, steps, host)
-    cuts, part, in_run = sweep.cuts, sweep.part, sweep.in_run
-    length = np.diff(cuts)
-    computing = part < len(COMPUTE_KINDS)
-    idle = part == _IDLE
-    first = _segment_bounds(cuts, steps)
-
-    def total(mask: BOOL) -> I64:
-        if not len(steps):
-            return np.zeros(0, np.int64)
-        return sum_by_window(np.where(mask, length, 0), first)[::2]
-
-    causes = _causes(sweep, idle)
-    return CorePartition(
-        parts=np.stack([total(part == value) for value in range(len(PARTS))], axis=1),
-        hidden_collective=total(computing & sweep.collective),
-        hidden_dma=total(computing & sweep.dma),
-        idle_causes=np.stack([total(causes == cause) for cause in range(len(IDLE_CAUSES))], axis=1),
-        gaps=_gaps(cuts, idle, in_run, steps),
-        compute=Spans(cuts[:-1][computing], cuts[1:][computing]) if len(part) else NO_SPANS,
-    )
-
-
-def segments(
-    core: CoreRecord,
-    duration: I64,
-    levels: npt.NDArray[np.int8],
-    windows: Windows,
-    runs: Runs,
-    steps: CoreSteps,
-    host: Sequence[Spans] = (),
-) -> Segments:
-    """The same division as ``partition`` makes, as a timeline; the arguments are the same."""
-    sweep = _sweep(core, duration, levels, windows, runs, steps, host)
-    cuts, part = sweep.cuts, sweep.part
-    cause = _causes(sweep, part == _IDLE)
-    step = np.searchsorted(steps.start, cuts[:-1], side="right") - 1
-    inside = np.zeros(len(part), np.bool_)
-    if len(steps):
-        inside = (step >= 0) & (cuts[:-1] < steps.end[np.maximum(step, 0)])
-    rows = np.flatnonzero(inside)
-    new = np.ones(len(rows), np.bool_)
-    new[1:] = np.diff(rows) > 1
-    for column in (step, part, cause):
-        new[1:] |= column[rows[1:]] != column[rows[:-1]]
-    heads = rows[new]
-    tails = rows[np.append(np.flatnonzero(new)[1:], len(rows)) - 1] if len(rows) else rows
-    return Segments(step[heads], cuts[heads], cuts[tails + 1], part[heads], cause[heads])
-
-
-def _sweep(
-    core: CoreRecord,
-    duration: I64,
-    levels: npt.NDArray[np.int8],
-    windows: Windows,
-    runs: Runs,
-    steps: CoreSteps,
-    host: Sequence[Spans],
-) -> _Sweep:
-    """Cuts time wherever anything begins or ends, and decides what each piece is."""
-    start, end = core.ops.start, core.ops.start + duration
+    start, end, duration = core.ops.start, core.ops.end, core.ops.duration
     by_level = [NO_SPANS] * len(PARTS)
     for level in ints(np.unique(levels[levels >= 0])):
         rows = np.flatnonzero((levels == level) & (duration > 0))
@@ -201,7 +139,49 @@ def _sweep(
     # A done half that was left alone is a wait for a collective or a copy too.
     collective_now = active(cuts, any_collective) | active(cuts, by_level[_COLLECTIVE])
     dma_now = active(cuts, dma) | active(cuts, by_level[_DMA])
-    return _Sweep(cuts, part, [active(cuts, spans) for spans in host], collective_now, dma_now, active(cuts, run))
+    return Sweep(cuts, part, [active(cuts, spans) for spans in host], collective_now, dma_now, active(cuts, run))
+
+
+def partition(sweep: Sweep, steps: CoreSteps) -> CorePartition:
+    """Divides the windows of a core's steps, which are disjoint and in order of start."""
+    cuts, part, in_run = sweep.cuts, sweep.part, sweep.in_run
+    length = np.diff(cuts)
+    computing = part < len(COMPUTE_KINDS)
+    idle = part == _IDLE
+    first = _segment_bounds(cuts, steps)
+
+    def total(mask: BOOL) -> I64:
+        if not len(steps):
+            return np.zeros(0, np.int64)
+        return sum_by_window(np.where(mask, length, 0), first)[::2]
+
+    causes = _causes(sweep, idle)
+    return CorePartition(
+        parts=np.stack([total(part == value) for value in range(len(PARTS))], axis=1),
+        hidden_collective=total(computing & sweep.collective),
+        hidden_dma=total(computing & sweep.dma),
+        idle_causes=np.stack([total(causes == cause) for cause in range(len(IDLE_CAUSES))], axis=1),
+        gaps=_gaps(cuts, idle, in_run, steps),
+        compute=Spans(cuts[:-1][computing], cuts[1:][computing]) if len(part) else NO_SPANS,
+    )
+
+
+def segments(sweep: Sweep, steps: CoreSteps) -> Segments:
+    """The same division as ``partition`` makes, as a timeline."""
+    cuts, part = sweep.cuts, sweep.part
+    cause = _causes(sweep, part == _IDLE)
+    step = np.searchsorted(steps.start, cuts[:-1], side="right") - 1
+    inside = np.zeros(len(part), np.bool_)
+    if len(steps):
+        inside = (step >= 0) & (cuts[:-1] < steps.end[np.maximum(step, 0)])
+    rows = np.flatnonzero(inside)
+    new = np.ones(len(rows), np.bool_)
+    new[1:] = np.diff(rows) > 1
+    for column in (step, part, cause):
+        new[1:] |= column[rows[1:]] != column[rows[:-1]]
+    heads = rows[new]
+    tails = rows[np.append(np.flatnonzero(new)[1:], len(rows)) - 1] if len(rows) else rows
+    return Segments(step[heads], cuts[heads], cuts[tails + 1], part[heads], cause[heads])
 
 
 def _near_idle(spans: Spans, by_level: Sequence[Spans], steps: Spans) -> Spans:
@@ -214,7 +194,7 @@ def _near_idle(spans: Spans, by_level: Sequence[Spans], steps: Spans) -> Spans:
     return Spans(spans.start[keep], spans.end[keep])
 
 
-def _causes(sweep: _Sweep, idle: BOOL) -> npt.NDArray[np.int8]:
+def _causes(sweep: Sweep, idle: BOOL) -> npt.NDArray[np.int8]:
     """The cause of each idle segment, -1 elsewhere: the first that holds, the host's before the device's own."""
     cause = np.full(len(idle), -1, np.int8)
     left = idle.copy()

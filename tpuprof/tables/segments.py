@@ -11,9 +11,9 @@ import pandas as pd
 from tpuprof.formats.recording import Recording
 from tpuprof.tables import schemas
 from tpuprof.tables.build import Built
-from tpuprof.tables.hostwork import HostWork, host_work, work_on_core
-from tpuprof.tables.partition import segments
-from tpuprof.tables.sweep import Spans
+from tpuprof.tables.columns import cat, categorical, devices
+from tpuprof.tables.hostwork import host_work, work_on_core
+from tpuprof.tables.partition import segments, sweep_core
 
 
 def segments_frame(built: Built, recordings: Sequence[Recording]) -> pd.DataFrame:
@@ -24,39 +24,30 @@ def segments_frame(built: Built, recordings: Sequence[Recording]) -> pd.DataFram
     """
     hosts = {core.record.device.host for core in built.cores}
     ahead = built.host_clocks.offset_ps
-    work = {r.host: _moved(host_work(r, built.origin_ns), -ahead.get(r.host, 0)) for r in recordings if r.host in hosts}
+    work = {r.host: host_work(r, built.origin_ns).later(-ahead.get(r.host, 0)) for r in recordings if r.host in hosts}
     device_only = np.array([cause in schemas.DEVICE_IDLE_CAUSES for cause in schemas.IDLE_CAUSES])
-    columns: dict[str, list[Any]] = {name: [] for name in ("device", "step", "start", "length", "part", "cause")}
-    for row, core in enumerate(built.cores):
+    columns: dict[str, list[Any]] = {name: [] for name in ("step", "start", "length", "part", "cause")}
+    sizes: list[int] = []
+    for core in built.cores:
         record = core.record
         host = work_on_core(work[record.device.host], record, core.clocks)
-        found = segments(record, record.ops.duration, core.levels, core.windows, core.runs, core.steps, host)
+        found = segments(sweep_core(record, core.levels, core.windows, core.runs, core.steps, host), core.steps)
         unknown = (core.clocks.reason is not None) & (found.cause >= 0) & ~device_only[found.cause]
-        columns["device"].append(np.full(len(found.start), row, np.int32))
+        sizes.append(len(found.start))
         columns["step"].append(core.steps.number[found.step])
         columns["start"].append(found.start)
         columns["length"].append(found.end - found.start)
         columns["part"].append(found.part)
         columns["cause"].append(np.where(unknown, -1, found.cause))
-    joined: dict[str, Any] = {k: np.concatenate(v) if v else np.zeros(0, np.int64) for k, v in columns.items()}
+    joined = {name: cat(parts) for name, parts in columns.items()}
     frame = pd.DataFrame(
         {
-            "device": _categorical(joined["device"], [core.record.device.id for core in built.cores]),
+            "device": devices(built, sizes),
             "step": joined["step"],
             "start_ps": joined["start"],
             "duration_ps": joined["length"],
-            "part": _categorical(joined["part"], schemas.PARTS),
-            "cause": _categorical(joined["cause"], schemas.IDLE_CAUSES),
+            "part": categorical(joined["part"], schemas.PARTS),
+            "cause": categorical(joined["cause"], schemas.IDLE_CAUSES),
         }
     )
     return schemas.SEGMENTS.check(frame)
-
-
-def _moved(work: HostWork, ps: int) -> HostWork:
-    """On the clock of the tables, which may be another host's."""
-    return HostWork(tuple(Spans(spans.start + ps, spans.end + ps) for spans in work.spans))
-
-
-def _categorical(codes: Any, categories: Sequence[str]) -> Any:
-    make: Any = pd.Categorical.from_codes
-    return make(codes.astype(np.int32), pd.Index(list(categories), dtype="str"))
