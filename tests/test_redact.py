@@ -128,7 +128,7 @@ def test_json_of_a_sidecar() -> None:
 
 
 def test_nobody_and_nowhere_are_kept() -> None:
-    assert make_redactor(["localhost", ""], [f"/home/{name}/work/a.py" for name in ("runner", "root")]).names == ()
+    assert make_redactor(["localhost", ""], [f"/home/{name}/src/a.py" for name in ("runner", "root")]).names == ()
 
 
 def test_long_texts_take_no_long_time() -> None:
