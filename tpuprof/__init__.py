@@ -20,16 +20,49 @@ from tpuprof._version import __version__
 from tpuprof.errors import TpuprofError
 
 if TYPE_CHECKING:
-    from tpuprof.capture import Capture, capture, step, steps
+    from tpuprof.capture import (
+        Budget,
+        Capture,
+        OnRequest,
+        Profiler,
+        Schedule,
+        SlowSteps,
+        annotate,
+        capture,
+        step,
+        steps,
+    )
     from tpuprof.registry import analyze
     from tpuprof.trace import Trace, load
 
-__all__ = ["Capture", "TpuprofError", "Trace", "__version__", "analyze", "capture", "load", "step", "steps"]
+__all__ = [
+    "Budget",
+    "Capture",
+    "OnRequest",
+    "Profiler",
+    "Schedule",
+    "SlowSteps",
+    "TpuprofError",
+    "Trace",
+    "__version__",
+    "analyze",
+    "annotate",
+    "capture",
+    "load",
+    "step",
+    "steps",
+]
 
 _LAZY = {
+    "Budget": "tpuprof.capture",
     "Capture": "tpuprof.capture",
+    "OnRequest": "tpuprof.capture",
+    "Profiler": "tpuprof.capture",
+    "Schedule": "tpuprof.capture",
+    "SlowSteps": "tpuprof.capture",
     "Trace": "tpuprof.trace",
     "analyze": "tpuprof.registry",
+    "annotate": "tpuprof.capture",
     "capture": "tpuprof.capture",
     "load": "tpuprof.trace",
     "step": "tpuprof.capture",

@@ -8,13 +8,15 @@ import jax
 import pytest
 
 from tests.capture.support import FakeProfiler, StepRecorder
-from tpuprof.capture.controller import Controller, Phase
+from tpuprof.capture.controller import Controller
+from tpuprof.capture.director import Phase
 from tpuprof.capture.marks import MarkPatch
 from tpuprof.capture.options import CaptureOptions
 from tpuprof.capture.recorder import Capture
 from tpuprof.capture.status import Status, read_statuses
-from tpuprof.capture.stepmarks import observe_steps, step
-from tpuprof.capture.window import Spec, parse_window
+from tpuprof.capture.options_of_command import CommandOptions, plan_of
+from tpuprof.capture.plan import Spec
+from tpuprof.capture.stepmarks import leave_steps, observe_steps, step
 
 
 @pytest.fixture
@@ -23,28 +25,30 @@ def make(tmp_path, process):
 
     def build(steps=None, after=None, duration=None):
         profiler = FakeProfiler(process)
-        spec = Spec(parse_window(steps, after, duration), str(tmp_path / "log"), str(tmp_path))
+        plan = plan_of(CommandOptions(steps=steps, after=after, duration=duration, warmup=0))
+        spec = Spec(plan, str(tmp_path / "log"), str(tmp_path))
 
         def make_capture(trigger, on_preempt):
             return Capture(
                 Path(spec.logdir),
                 CaptureOptions(),
-                trigger=trigger,
+                trigger=f"launcher: {trigger}",
                 profiler=profiler,
+                managed=True,
                 on_preempt=on_preempt,
                 report=lambda error: controller._status.problem(str(error)),
             )
 
         controller = Controller(spec, Status(spec.status_dir), make_capture=make_capture)
         controller.profiler = profiler
-        observe_steps(controller)
+        observe_steps(controller.director)
         controllers.append(controller)
         return controller
 
     yield build
-    observe_steps(None)
     for controller in controllers:
-        controller.finish()
+        leave_steps(controller.director)
+        controller.director.finish()
 
 
 def run_steps(controller, count):
@@ -52,7 +56,7 @@ def run_steps(controller, count):
     seen = []
     for _ in range(count):
         with step():
-            seen.append(controller._phase)
+            seen.append(controller.director.phase)
     return seen
 
 
@@ -81,7 +85,7 @@ def test_nested_marks_are_one_step(make):
     seen = []
     for _ in range(3):
         with step(), step():
-            seen.append(controller._phase)
+            seen.append(controller.director.phase)
     assert seen == [Phase.WAITING, Phase.RECORDING, Phase.OVER]
 
 
@@ -92,7 +96,7 @@ def test_marks_of_two_threads_are_each_counted(make):
         thread.start()
     for thread in threads:
         thread.join()
-    assert controller.steps == 4
+    assert controller.director.steps == 4
     assert run_steps(controller, 1) == [Phase.RECORDING]
 
 
@@ -120,7 +124,7 @@ def test_the_end_before_the_window_reports_the_steps(make, tmp_path):
 def test_termination_does_not_wait_for_the_devices(make):
     controller = make("0:9")
     run_steps(controller, 1)
-    controller._terminated()
+    controller.terminated()
     assert controller.profiler.calls == ["prepare", "drain", "start", "stop"]
 
 
@@ -138,7 +142,7 @@ def test_a_failing_profiler_is_said_once_and_the_steps_go_on(make, tmp_path, cap
     assert lines[0].startswith("tpuprof: ")
     assert "boom" in lines[0]
     assert "boom" in status(tmp_path)["error"]
-    assert controller._phase is Phase.OVER
+    assert controller.director.phase is Phase.OVER
 
 
 def test_a_busy_profiler_is_said_and_the_steps_go_on(make, process, capfd):
@@ -155,14 +159,14 @@ def test_a_window_that_another_capture_occupies_is_given_up(make, new_capture, c
         run_steps(controller, 3)
     assert mine.error is None
     assert "already running" in capfd.readouterr().err
-    assert controller._phase is Phase.OVER
+    assert controller.director.phase is Phase.OVER
 
 
 def test_a_capture_of_the_program_ends_ours(make, new_capture, tmp_path):
     controller = make("0:9")
     run_steps(controller, 1)
     with new_capture(tmp_path / "mine") as mine:
-        assert controller._phase is Phase.OVER
+        assert controller.director.phase is Phase.OVER
     assert mine.error is None
     assert status(tmp_path)["reason"] == "The program started a profile of its own."
 
@@ -183,7 +187,7 @@ def test_a_capture_of_the_program_ends_ours(make, new_capture, tmp_path):
 )
 def test_when_the_time_has_come(make, monkeypatch, options, steps, backend_s, now_s, expected):
     controller = make(*options)
-    controller.steps = steps
+    controller.director.steps = steps
     monkeypatch.setattr("tpuprof.capture.controller.backend_is_up", lambda: backend_s is not None)
     now = [backend_s or 0.0]
     monkeypatch.setattr(Status, "elapsed_s", property(lambda _: now[0]))
@@ -195,7 +199,7 @@ def test_when_the_time_has_come(make, monkeypatch, options, steps, backend_s, no
 def test_a_span_of_time_is_recorded_by_the_watching_thread(make, monkeypatch, tmp_path):
     monkeypatch.setattr("tpuprof.capture.controller.backend_is_up", lambda: True)
     controller = make(None, "0s", "0.1s")
-    watcher = threading.Thread(target=controller._watch)
+    watcher = threading.Thread(target=controller.lifeline._watch)
     watcher.start()
     watcher.join(20)
     assert not watcher.is_alive()

@@ -140,7 +140,9 @@ def test_a_profiler_that_fails_to_stop_leaves_no_run(new_capture, tmp_path):
         pass
     assert made.state is CaptureState.FAILED
     assert made.path is None
-    assert list((tmp_path / "log").rglob("*.*")) == []
+    assert [path.name for path in (tmp_path / "log").rglob("*.*")] == ["capture_failures.jsonl"]
+    (line,) = (tmp_path / "log" / "capture_failures.jsonl").read_text().splitlines()
+    assert "boom" in json.loads(line)["message"]
     with pytest.raises(CaptureError, match="boom"):
         _ = made.trace
 

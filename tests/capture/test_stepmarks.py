@@ -9,7 +9,7 @@ import pytest
 
 from tests.capture.support import StepRecorder, child_environment
 from tpuprof.capture import step, step_count, steps
-from tpuprof.capture.stepmarks import observe_steps
+from tpuprof.capture.stepmarks import leave_steps, observe_steps
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def observer():
     recorder = StepRecorder()
     observe_steps(recorder)
     yield recorder
-    observe_steps(None)
+    leave_steps(recorder)
 
 
 def test_an_observer_hears_of_each_step_in_order(observer):

@@ -1,4 +1,4 @@
-"""Capturing a run: a context manager, step marks, and the launcher for unmodified scripts.
+"""Capturing a run: a context manager, a profiler for loops, step marks, and the launcher for unmodified scripts.
 
 The module itself can be called: ``tpuprof.capture(logdir)`` is ``tpuprof.capture.capture(logdir)``. A package
 and a function share the name, and importing any submodule puts the package in the function's place; a package
@@ -16,15 +16,41 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tpuprof.capture.annotations import annotate
+    from tpuprof.capture.budget import Budget
+    from tpuprof.capture.loop import Profiler
+    from tpuprof.capture.plan import OnRequest
     from tpuprof.capture.recorder import Capture, CaptureState, capture
+    from tpuprof.capture.schedule import Schedule
     from tpuprof.capture.sidecar import read_sidecars
+    from tpuprof.capture.slowsteps import SlowSteps
     from tpuprof.capture.stepmarks import step, step_count, steps
 
-__all__ = ["Capture", "CaptureState", "capture", "read_sidecars", "step", "step_count", "steps"]
+__all__ = [
+    "Budget",
+    "Capture",
+    "CaptureState",
+    "OnRequest",
+    "Profiler",
+    "Schedule",
+    "SlowSteps",
+    "annotate",
+    "capture",
+    "read_sidecars",
+    "step",
+    "step_count",
+    "steps",
+]
 
 _HOMES = {
+    "Budget": "budget",
     "Capture": "recorder",
     "CaptureState": "recorder",
+    "OnRequest": "plan",
+    "Profiler": "loop",
+    "Schedule": "schedule",
+    "SlowSteps": "slowsteps",
+    "annotate": "annotations",
     "capture": "recorder",
     "read_sidecars": "sidecar",
     "step": "stepmarks",

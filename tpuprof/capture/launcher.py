@@ -19,9 +19,10 @@ from types import FrameType
 from typing import Any
 
 from tpuprof.capture.inject import SPEC_VARIABLE
+from tpuprof.capture.plan import Plan, Spec
+from tpuprof.capture.requests import ask_by_file
 from tpuprof.capture.session import check_logdir, check_name, open_logdir
 from tpuprof.capture.status import read_statuses
-from tpuprof.capture.window import Spec, Window
 from tpuprof.errors import UsageError
 
 SITE_DIRECTORY = Path(__file__).with_name("_site")
@@ -45,9 +46,9 @@ class LaunchResult:
 
 
 def launch(
-    command: Sequence[str], *, logdir: str | os.PathLike[str], window: Window, name: str | None = None
+    command: Sequence[str], *, logdir: str | os.PathLike[str], plan: Plan, name: str | None = None
 ) -> LaunchResult:
-    """Runs `command` to its end, capturing `window`.
+    """Runs `command` to its end, capturing what `plan` says in its Python processes.
 
     Raises:
         UsageError: the command is empty or does not exist, or the name or log directory is no good.
@@ -64,9 +65,9 @@ def launch(
     open_logdir(directory)
     status_dir = Path(tempfile.mkdtemp(prefix="tpuprof-status-"))
     try:
-        spec = Spec(window, str(directory), str(status_dir), name)
-        code = _run(command, child_environment(os.environ, spec))
-        return _summarise(code, read_statuses(status_dir), window)
+        spec = Spec(plan, str(directory), str(status_dir), name)
+        code = _run(command, child_environment(os.environ, spec), _asking(plan, directory))
+        return _summarise(code, read_statuses(status_dir), plan)
     finally:
         shutil.rmtree(status_dir, ignore_errors=True)
 
@@ -81,11 +82,25 @@ def child_environment(environment: Mapping[str, str], spec: Spec) -> dict[str, s
     }
 
 
-def _run(command: Sequence[str], environment: dict[str, str]) -> int:
+def _asking(plan: Plan, directory: Path) -> Mapping[int, Callable[[], None]]:
+    """Signals that ask for a capture: all processes of the program hear of it through the file.
+
+    They are not passed on, because they would end a wrapper, such as a shell, that does not know them.
+    """
+    wanted = plan.on_request
+    if wanted is None or wanted.signal is None:
+        return {}
+    return {int(getattr(signal, wanted.signal)): lambda: ask_by_file(directory)}
+
+
+def _run(command: Sequence[str], environment: dict[str, str], ours: Mapping[int, Callable[[], None]]) -> int:
     child: subprocess.Popen[bytes] | None = None
     early: list[int] = []
 
     def forward(number: int, frame: FrameType | None) -> None:
+        if number in ours:
+            ours[number]()
+            return
         # Keys pressed at a terminal reach the child without us, since it is in our process group.
         if signal.Signals(number).name in _FROM_TERMINAL and _in_foreground():
             return
@@ -141,22 +156,22 @@ def _in_foreground() -> bool:
         os.close(terminal)
 
 
-def _summarise(code: int, statuses: Sequence[Mapping[str, Any]], window: Window) -> LaunchResult:
-    written = [status for status in statuses if status.get("path")]
-    sessions = tuple(dict.fromkeys(Path(str(status["path"])) for status in written))
+def _summarise(code: int, statuses: Sequence[Mapping[str, Any]], plan: Plan) -> LaunchResult:
+    written = [str(path) for status in statuses for path in status.get("paths") or ()]
+    sessions = tuple(dict.fromkeys(Path(path) for path in written))
     messages: list[str] = []
     for session in sessions:
-        count = sum(str(status["path"]) == str(session) for status in written)
+        count = written.count(str(session))
         processes = f" ({count} processes)" if count > 1 else ""
         messages.append(f"The run is in {session}{processes}. Read it with: tpuprof report {session}")
-    reasons = dict.fromkeys(str(status["reason"]) for status in written if status.get("reason"))
+    reasons = dict.fromkeys(str(status["reason"]) for status in statuses if status.get("paths") and status["reason"])
     messages += [f"It is not complete: {reason}" for reason in reasons]
     if not written:
-        messages.append(f"There is no run: {_why_none(statuses, window)}")
+        messages.append(f"There is no run: {_why_none(statuses, plan)}")
     return LaunchResult(code, sessions, tuple(messages))
 
 
-def _why_none(statuses: Sequence[Mapping[str, Any]], window: Window) -> str:
+def _why_none(statuses: Sequence[Mapping[str, Any]], plan: Plan) -> str:
     if not statuses:
         return (
             "no Python process of the command loaded the capture hook. It is not loaded by a command that is "
@@ -169,27 +184,32 @@ def _why_none(statuses: Sequence[Mapping[str, Any]], window: Window) -> str:
         return "the program was killed while it was being recorded, before the trace could be written."
     users = [status for status in statuses if status.get("stage") == "backend" or status.get("steps")]
     if users:
-        return _why_outside(max(users, key=lambda status: int(status.get("steps") or 0)), window)
+        return _why_outside(max(users, key=lambda status: int(status.get("steps") or 0)), plan)
     if any(status.get("stage") == "jax" for status in statuses):
         return "the command imported jax, but no jax backend came up while it ran."
     return "the command never imported jax."
 
 
-def _why_outside(status: Mapping[str, Any], window: Window) -> str:
+def _why_outside(status: Mapping[str, Any], plan: Plan) -> str:
     steps = int(status.get("steps") or 0)
     seconds = float(status.get("elapsed_s") or 0.0)
     ended = "ended" if status.get("exited") else "was killed"
-    if window.first is not None and steps:
+    window = None if plan.schedule is None else plan.schedule.next_window(0)
+    if window is not None and steps:
         hint = f" Try --steps {steps // 2}:{steps}." if steps > 1 else ""
         return f"the program {ended} before step {window.first}: it ran {steps} step{'s' * (steps != 1)}.{hint}"
-    if window.after_s is None:
+    if plan.span is not None:
+        marks = " It marked no steps." if window is not None else ""
         return (
-            "the program marked no steps. Mark them with tpuprof.step or jax.profiler.StepTraceAnnotation, "
-            "or capture a span of time with --after and --for."
+            f"the program {ended} after {seconds:.1f} s, before the window of {plan.span.for_s:g} s that begins "
+            f"after {plan.span.after_s:g} s.{marks} "
+            f"Try --after {max(seconds / 2, 0.1):.1f}s --for {max(seconds / 4, 0.1):.1f}s."
         )
-    marks = " It marked no steps." if window.first is not None else ""
+    if steps or plan.on_slow is plan.schedule is None:
+        slow = " no step was slow enough" if plan.on_slow is not None else ""
+        asked = " nobody asked for a capture" if plan.on_request is not None else ""
+        return f"the program {ended} after {steps} steps;{slow}{',' * bool(slow and asked)}{asked}."
     return (
-        f"the program {ended} after {seconds:.1f} s, before the window of {window.for_s:g} s that begins "
-        f"after {window.after_s:g} s.{marks} "
-        f"Try --after {max(seconds / 2, 0.1):.1f}s --for {max(seconds / 4, 0.1):.1f}s."
+        "the program marked no steps. Mark them with tpuprof.step or jax.profiler.StepTraceAnnotation, "
+        "or capture a span of time with --after and --for."
     )

@@ -13,20 +13,29 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
+from tpuprof.capture.budget import Budget, check_disk, overrun, resident_bytes
+from tpuprof.capture.checking import instance
+from tpuprof.capture.decorate import captured_call
+from tpuprof.capture.failures import earlier_failures, note_failure
+from tpuprof.capture.lifeline import Lifeline
 from tpuprof.capture.options import CaptureOptions, check_options
 from tpuprof.capture.profiler import JaxProfiler, Profiler
 from tpuprof.capture.session import ProcessIdentity, check_logdir, check_name, host_name, open_logdir, store
 from tpuprof.capture.sidecar import Environment, Timing, describe, write_sidecar
-from tpuprof.errors import CaptureActiveError, CaptureError, MissingDependencyError, TpuprofError, UsageError
+from tpuprof.capture.slot import claim, release
+from tpuprof.capture.stopping import patiently
+from tpuprof.errors import CaptureError, MissingDependencyError, TpuprofError, UsageError
 
 logger = logging.getLogger("tpuprof")
+LOOK_S = 0.25  # how often a recording is compared with its budget
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class CaptureState(enum.Enum):
@@ -45,13 +54,17 @@ def capture(
     python_tracer_level: int = 0,
     name: str | None = None,
     strict: bool = False,
+    budget: Budget | None = None,
     **options: Any,
 ) -> Capture:
-    """A context manager that captures what the program does inside it.
+    """A context manager, or a decorator, that captures what the program does inside it.
 
     A profiler that is busy or fails does not disturb the program: the body runs, a warning is logged once,
     and `Capture.error` holds the typed error. The body's own exceptions pass through and the profiler is
-    stopped.
+    stopped. When the program is terminated inside, or ends, the trace is kept and marked as not complete.
+
+    As a decorator, the first call of the function is captured, later ones just run; the function's attribute
+    ``capture`` is then the capture.
 
     Args:
         logdir: log directory that receives ``plugins/profile/<session>/``. None makes a directory
@@ -60,6 +73,7 @@ def capture(
         python_tracer_level: 1 records every Python call, which slows the program and fills the trace.
         name: name of the session directory instead of its start time.
         strict: raise the profiler's errors instead of recording them.
+        budget: what the recording may cost; None takes the limits of `Budget`.
         options: ``enable_hlo_proto``, the keys of `tpuprof.capture.options.ADVANCED_KEYS`, and ``advanced``.
 
     Raises:
@@ -67,23 +81,28 @@ def capture(
         CaptureActiveError: on entry, when another capture of this process is running.
         MissingDependencyError: on entry, when jax is not installed.
     """
-    if not isinstance(strict, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise UsageError(f"strict={strict!r} is not of type bool.")
+    if callable(logdir):
+        raise UsageError("tpuprof.capture is not called yet.", hint="Write @tpuprof.capture(), with parentheses.")
+    instance("strict", strict, bool)
+    instance("budget", budget or Budget(), Budget, "Write budget=tpuprof.Budget(max_events=…).")
     return Capture(
         None if logdir is None else check_logdir(logdir),
         check_options(host_tracer_level=host_tracer_level, python_tracer_level=python_tracer_level, **options),
         name=None if name is None else check_name(name),
         strict=strict,
+        budget=budget,
     )
 
 
 class Capture:
-    """One capture. Used once, as a context manager or with `start` and `stop`.
+    """One capture. Used once, as a context manager, a decorator, or with `start` and `stop`.
 
     Attributes:
         path: the session directory with the trace; None until there is one.
         error: the error that cost the trace, or part of it; None when all went well.
         state: where the capture stands.
+        ended_early: why it ended before its planned end; None when it did not.
+        facts: what its owner knows and the sidecar should say, such as the schedule.
         on_preempt: called when another capture wants to start; it ends this one. None refuses the other one.
     """
 
@@ -96,12 +115,17 @@ class Capture:
         strict: bool = False,
         trigger: str = "context manager",
         profiler: Profiler | None = None,
+        budget: Budget | None = None,
+        managed: bool = False,
         on_preempt: Callable[[], None] | None = None,
         report: Callable[[TpuprofError], None] | None = None,
     ) -> None:
         self.path: Path | None = None
         self.error: TpuprofError | None = None
         self.state = CaptureState.NEW
+        self.ended_early: str | None = None
+        self.facts: dict[str, Any] = {}
+        self.trace_bytes: int | None = None
         self.on_preempt = on_preempt
         self._report = report or _log
         self._logdir = logdir
@@ -110,12 +134,20 @@ class Capture:
         self._strict = strict
         self._trigger = trigger
         self._profiler: Profiler = profiler if profiler is not None else JaxProfiler()
+        self._budget = budget or Budget()
         self._environment = Environment()
         self._started = datetime.fromtimestamp(0)
         self._start_ns = 0
         self._start_seconds = 0.0
+        self._begin_s = 0.0
+        self._begin_bytes: int | None = None
         self._problems: list[str] = []
         self._trace: Any = None
+        self._lock = threading.RLock()
+        self._stopping = False
+        self._over = threading.Event()
+        # A managed capture's owner looks after the end of the process, and calls `check_budget`.
+        self._lifeline = None if managed else self._new_lifeline()
 
     @property
     def trace(self) -> Any:
@@ -140,12 +172,12 @@ class Capture:
         """
         if self.state is not CaptureState.NEW:
             raise CaptureError("A capture can be started only once.", hint="Make a new one with tpuprof.capture().")
-        _claim(self)
+        claim(self)
         try:
             self._begin()
         except BaseException as error:
             self.state = CaptureState.FAILED
-            _release(self)
+            release(self)
             if not isinstance(error, Exception):
                 raise
             self._fail(error)
@@ -153,9 +185,14 @@ class Capture:
                 raise self.error from error  # pyright: ignore[reportGeneralTypeIssues]
             return
         self.state = CaptureState.RECORDING
+        if self._lifeline is not None:
+            self._lifeline.start()
 
     def stop(self, *, complete: bool = True, reason: str | None = None, drain: bool = True) -> None:
         """Stops recording and writes the trace; does nothing when the capture has ended or failed.
+
+        Returns when the trace is there, or after ``stop_timeout_s`` of the budget: then the rest happens beside the
+        program.
 
         Args:
             complete: whether the window came to its planned end; noted in the sidecar.
@@ -165,24 +202,34 @@ class Capture:
         Raises:
             CaptureError: the capture was never started; or it is strict and the trace was lost.
         """
-        if self.state is CaptureState.NEW:
-            raise CaptureError("This capture was never started.", hint="Call start() first, or use a with block.")
-        if self.state is not CaptureState.RECORDING:
-            return
-        if reason is not None:
+
+        def keep(data: bytes, times: list[float], stop_ns: int) -> None:
+            self._keep(data, times, stop_ns, complete and not self._problems)
+
+        if reason is not None and self.state is CaptureState.RECORDING and not self._stopping:
+            self.ended_early = reason
             self._problems.append(reason)
-        try:
-            self._end(complete, drain)
-            self.state = CaptureState.DONE
-        except BaseException as error:
-            self.state = CaptureState.FAILED
-            if not isinstance(error, Exception):
-                raise
-            self._fail(error)
-            if self._strict:
-                raise self.error from error  # pyright: ignore[reportGeneralTypeIssues]
-        finally:
-            _release(self)
+        self._stop(keep, drain)
+
+    def discard(self) -> bytes | None:
+        """Stops recording and returns the serialised trace instead of keeping it; None when there is none."""
+        taken: list[bytes] = []
+
+        def take(data: bytes, times: list[float], stop_ns: int) -> None:
+            taken.append(data)
+
+        self._stop(take, True)
+        return taken[0] if taken else None
+
+    def check_budget(self) -> None:
+        """Ends the recording if it has used up its budget. Never raises."""
+        if self.state is not CaptureState.RECORDING or self._stopping:
+            return
+        now = resident_bytes()
+        grown = None if now is None or self._begin_bytes is None else now - self._begin_bytes
+        reason = overrun(self._budget, seconds=time.monotonic() - self._begin_s, grown_bytes=grown)
+        if reason is not None:
+            self._end_quietly(reason, drain=False)
 
     def __enter__(self) -> Capture:
         self.start()
@@ -193,9 +240,12 @@ class Capture:
     ) -> None:
         if kind is None:
             self.stop()
-            return
-        with suppress(CaptureError):  # also when strict: the body's exception is the one to see
-            self.stop(complete=False, reason=f"The captured code raised {kind.__name__}.")
+        else:  # also when strict: the body's exception is the one to see
+            self._end_quietly(f"The captured code raised {kind.__name__}.")
+
+    def __call__(self, function: F) -> F:
+        """The function, with its first call captured."""
+        return captured_call(self, function)
 
     def __repr__(self) -> str:
         return f"<Capture {self.state.value}, path={str(self.path) if self.path else None!r}>"
@@ -205,33 +255,70 @@ class Capture:
         if self._logdir is None:
             self._logdir = Path(tempfile.mkdtemp(prefix="tpuprof-"))
         open_logdir(self._logdir)
+        check_disk(self._logdir, self._budget)
         self._environment = self._profiler.prepare()
         self._profiler.drain()
+        self._begin_bytes, self._begin_s = resident_bytes(), time.monotonic()
         self._profiler.start(self._options, self._logdir)
         self._start_ns = time.time_ns()
         self._started = datetime.fromtimestamp(self._start_ns / 1e9)
         self._start_seconds = time.perf_counter() - begin
 
-    def _end(self, complete: bool, drain: bool) -> None:
-        assert self._logdir is not None
+    def _stop(self, take: Callable[[bytes, list[float], int], None], drain: bool) -> None:
+        if self.state is CaptureState.NEW:
+            raise CaptureError("This capture was never started.", hint="Call start() first, or use a with block.")
+        with nullcontext() if self._lifeline is None else self._lifeline.guard.section():
+            with self._lock:
+                first = self.state is CaptureState.RECORDING and not self._stopping
+                self._stopping |= first
+            if not first:  # another thread is at it, or it is over
+                if self._stopping:
+                    self._over.wait(self._budget.stop_timeout_s)
+                return
+            self._collect(take, drain)
+        if self._strict and self.state is CaptureState.FAILED and self.error is not None:
+            raise self.error from self.error.__cause__
+
+    def _collect(self, take: Callable[[bytes, list[float], int], None], drain: bool) -> None:
         times = [time.perf_counter()]
+
+        def work() -> None:
+            stop_ns = time.time_ns()
+            times.append(time.perf_counter())
+            try:
+                data = self._profiler.stop()
+                times.append(time.perf_counter())
+                self.trace_bytes = len(data)
+                take(data, times, stop_ns)
+                self.state = CaptureState.DONE
+            except BaseException as error:
+                self.state = CaptureState.FAILED
+                self._fail(error)
+            finally:
+                release(self)
+                self._over.set()
+
         try:
             if drain:
                 self._profiler.drain()
         except Exception as error:  # the devices failed: what was recorded until then is all the more wanted
             self._problems.append(f"Waiting for the devices failed: {type(error).__name__}: {error}")
-            complete = False
         finally:
-            times.append(time.perf_counter())
-            stop_ns = time.time_ns()
-            data = self._profiler.stop()
-        times.append(time.perf_counter())
+            if not patiently(work, timeout_s=self._budget.stop_timeout_s, beat=self._beat):
+                late = f"The trace has not come within {self._budget.stop_timeout_s:g} s."
+                self.facts["late"] = late
+                self._fail(CaptureError(late, hint="It is written when it comes; until then nothing can be captured."))
+            if self._lifeline is not None:
+                self._lifeline.stop()
+
+    def _keep(self, data: bytes, times: list[float], stop_ns: int, complete: bool) -> None:
+        assert self._logdir is not None
+        check_disk(self._logdir, self._budget, len(data))
         identity = ProcessIdentity(
             host_name(), os.getpid(), self._environment.process_index, self._environment.process_count
         )
         trace_file = store(data, self._logdir, identity, started=self._started, name=self._name)
         times.append(time.perf_counter())
-        self.path = trace_file.parent
         drain_s, stop_s, write_s = (round(b - a, 6) for a, b in pairwise(times))
         content = describe(
             trace_file=trace_file,
@@ -244,55 +331,51 @@ class Capture:
             complete=complete,
             errors=self._problems,
         )
+        content |= {"budget": self._budget.as_dict(), "earlier_failures": earlier_failures(), **self.facts}
         try:
             write_sidecar(trace_file, content)
         except OSError as error:  # the trace is safe; only its description is missing
-            self._fail(CaptureError("The sidecar cannot be written.", where=str(self.path), why=f"{error}."))
+            self._fail(CaptureError("The sidecar cannot be written.", where=str(trace_file.parent), why=f"{error}."))
+        self.path = trace_file.parent
 
-    def _fail(self, error: Exception) -> None:
+    def _end_quietly(self, reason: str, *, drain: bool = True) -> None:
+        try:
+            self.stop(complete=False, reason=reason, drain=drain)
+        except Exception as error:  # strict captures raise; there is nobody here to catch it
+            logger.debug("capture: %s", error)
+
+    def _new_lifeline(self) -> Lifeline:
+        def look() -> float | None:
+            self.check_budget()
+            return LOOK_S
+
+        return Lifeline(
+            on_exit=lambda: self._end_quietly("The program ended inside the capture."),
+            # The devices are not waited for: somebody is about to send SIGKILL.
+            on_termination=lambda: self._end_quietly("The program was terminated inside the capture.", drain=False),
+            on_fork=self._forked,
+            look=look,
+        )
+
+    def _forked(self) -> None:
+        # The session and its trace are the parent's.
+        self._lock = threading.RLock()
+        self.state = CaptureState.FAILED
+        self._stopping = True
+        self._over.set()
+
+    def _beat(self, seconds: float) -> None:
+        logger.warning("capture: The profiler has been delivering its trace for %.0f s; still waiting.", seconds)
+
+    def _fail(self, error: BaseException) -> None:
         if isinstance(error, TpuprofError):
             self.error = error
         else:
             self.error = CaptureError("The profiler failed.", why=f"{type(error).__name__}: {error}")
             self.error.__cause__ = error
+        note_failure(self._logdir, self.error, trigger=self._trigger, options=self._options.as_dict())
         self._report(self.error)
 
 
 def _log(error: TpuprofError) -> None:
     logger.warning("capture: %s The program goes on without it.", error)
-
-
-_slot_lock = threading.Lock()
-_active: Capture | None = None
-
-
-def _claim(new: Capture) -> None:
-    """Makes `new` the capture of this process. A capture that gives way is ended first."""
-    global _active
-    holder = _active
-    if holder is not None and holder.on_preempt is not None:
-        holder.on_preempt()
-    with _slot_lock:
-        if _active is not None:
-            raise CaptureActiveError(
-                "A capture of this process is already running.",
-                hint="Leave its with block, or stop it, before another one starts.",
-            )
-        _active = new
-
-
-def _release(old: Capture) -> None:
-    global _active
-    with _slot_lock:
-        if _active is old:
-            _active = None
-
-
-def _forget() -> None:
-    # A forked child has neither the session nor the thread that may have held the lock.
-    global _active, _slot_lock
-    _slot_lock = threading.Lock()
-    _active = None
-
-
-os.register_at_fork(after_in_child=_forget)

@@ -111,6 +111,7 @@ def store(data: bytes, logdir: Path, identity: ProcessIdentity, *, started: date
         CaptureError: the file cannot be written.
     """
     root = profile_root(logdir)
+    directory = root
     try:
         for directory in _sessions(root, started, name):
             directory.mkdir(parents=True, exist_ok=True)
@@ -120,6 +121,8 @@ def store(data: bytes, logdir: Path, identity: ProcessIdentity, *, started: date
                 if write_new(path, data):
                     return path
     except OSError as error:
+        with suppress(OSError):
+            directory.rmdir()  # a session without a trace would be listed as a run; one with other files stays
         raise CaptureError(
             "The trace cannot be written.", where=str(root), why=f"{error.strerror or error}."
         ) from error

@@ -6,10 +6,13 @@ steps that it was asked for. Outside a capture a mark costs about a microsecond;
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
+
+from tpuprof.errors import UsageError
 
 T = TypeVar("T")
 
@@ -39,14 +42,40 @@ def step(step_num: int | None = None) -> StepMark:
     return StepMark(step_num)
 
 
-def steps(iterable: Iterable[T], start: int = 0) -> Iterator[T]:
+def steps(
+    iterable: Iterable[T], start: int = 0, *, logdir: str | os.PathLike[str] | None = None, **arguments: Any
+) -> Iterator[T]:
     """Yields the items; the loop's body runs inside a step for each, numbered from `start`.
 
     Waiting for the next item lies between two steps.
+
+    Args:
+        iterable: what to loop over.
+        start: number of the first step in the trace. Schedules count from 0 all the same.
+        logdir: captures into this log directory by way of `Profiler`, until the loop ends; None only marks.
+        arguments: those of `Profiler`, such as ``schedule``.
+
+    Raises:
+        UsageError: an argument of `Profiler` is wrong, or is given without `logdir`.
     """
+    if logdir is None:
+        if arguments:
+            raise UsageError(f"{next(iter(arguments))}= needs a log directory.", hint="Give logdir=, too.")
+        return _marked(iterable, start)
+    from tpuprof.capture.loop import Profiler
+
+    return _profiled(Profiler(logdir, **arguments), iterable, start)
+
+
+def _marked(iterable: Iterable[T], start: int) -> Iterator[T]:
     for number, item in enumerate(iterable, start):
         with StepMark(number):
             yield item
+
+
+def _profiled(profiler: Any, iterable: Iterable[T], start: int) -> Iterator[T]:
+    with profiler:
+        yield from _marked(iterable, start)
 
 
 def step_count() -> int:
@@ -65,8 +94,8 @@ class StepMark:
 
     def __enter__(self) -> None:
         global _count
-        observer = _observer
-        if observer is not None:
+        observers = _observers
+        for observer in observers:
             observer.before_step()
         number = _count if self._step_num is None else self._step_num
         _count += 1
@@ -75,7 +104,7 @@ class StepMark:
             # What jax's StepTraceAnnotation does; that class itself may carry the launcher's own counting.
             self._annotation = annotation = annotate("train", _r=1, step_num=number)
             annotation.__enter__()
-        if observer is not None:
+        for observer in observers:
             observer.enter_step()
 
     def __exit__(
@@ -85,19 +114,25 @@ class StepMark:
         if annotation is not None:
             self._annotation = None
             annotation.__exit__(kind, error, traceback)
-        observer = _observer
-        if observer is not None:
+        for observer in _observers:
             observer.exit_step()
 
 
-def observe_steps(observer: StepObserver | None) -> None:
-    """Makes `observer` the one who hears of every step; None ends it."""
-    global _observer
-    _observer = observer
+def observe_steps(observer: StepObserver) -> None:
+    """Has `observer` hear of every step from now on."""
+    global _observers
+    if observer not in _observers:
+        _observers = (*_observers, observer)
+
+
+def leave_steps(observer: StepObserver) -> None:
+    """Ends `observe_steps`."""
+    global _observers
+    _observers = tuple(one for one in _observers if one is not observer)
 
 
 _count = 0
-_observer: StepObserver | None = None
+_observers: tuple[StepObserver, ...] = ()
 _annotate: Any = None
 
 

@@ -43,7 +43,7 @@ class TerminationGuard:
         """Puts the handler in place; only the main thread can, and only where nobody else handles SIGTERM."""
         if threading.current_thread() is not threading.main_thread():
             return
-        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL or _current_action() is not None:
+        if not _is_default(signal.getsignal(signal.SIGTERM)) or _current_action() is not None:
             return
         signal.signal(signal.SIGTERM, self._handle)
         self._handler_address = _current_action()
@@ -81,12 +81,21 @@ class TerminationGuard:
             current = signal.set_wakeup_fd(-1)
             if current not in (self._writer, -1):
                 signal.set_wakeup_fd(current, warn_on_full_buffer=False)
+            else:  # nobody writes there any more; elsewhere Python still might
+                os.close(self._writer)
+                self._writer = None
         if not in_place:
             return
         if main:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         else:  # only the main thread may change Python's table; the system's can be changed from here
             _set_action(None)
+
+    def release_reader(self) -> None:
+        """Closes what the watching thread read from; only that thread calls it, after `remove`."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            os.close(reader)
 
     def before_fork(self) -> None:
         """Lets a child be born without us.
@@ -158,6 +167,12 @@ class _Section:
         self._inside.depth -= 1
         if not self._inside.depth:
             self._leave()
+
+
+def _is_default(handler: Any) -> bool:
+    """Whether it is the default action, or a guard that was removed in a thread where Python's table cannot change."""
+    owner = getattr(handler, "__self__", None)
+    return handler is signal.SIG_DFL or (isinstance(owner, TerminationGuard) and not owner.installed)
 
 
 # Python's own functions for this refuse to work outside the main thread; the C functions do not mind.
