@@ -12,10 +12,10 @@ from tpuprof.capture.controller import Controller
 from tpuprof.capture.director import Phase
 from tpuprof.capture.marks import MarkPatch
 from tpuprof.capture.options import CaptureOptions
-from tpuprof.capture.recorder import Capture
-from tpuprof.capture.status import Status, read_statuses
 from tpuprof.capture.options_of_command import CommandOptions, plan_of
 from tpuprof.capture.plan import Spec
+from tpuprof.capture.recorder import Capture
+from tpuprof.capture.status import Status, read_statuses
 from tpuprof.capture.stepmarks import leave_steps, observe_steps, step
 
 

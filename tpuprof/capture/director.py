@@ -214,6 +214,9 @@ class Director:
                 self._log.event("capture_started", trigger=trigger, step=self.steps, stop=stop)
                 self._changed("recording")
             else:
+                if probing:
+                    self._probing = False
+                    self.captures.append(capture)
                 self._close(capture)
 
     def _fitting(self, steps: int) -> int:
@@ -302,7 +305,8 @@ class Director:
         self._after = [] if path is not None and self._during else None
         if self._plan.on_slow is not None:
             self._quiet_until = self.steps + self._plan.on_slow.cooldown
-        self._plan_next(self.steps)
+        begun = self._window is not None and self._window.begin <= self.steps
+        self._plan_next(max(self.steps, self._window.stop if begun and self._window is not None else 0))
         self._changed("done", path=path, reason=capture.ended_early)
         written = sum(one.trace_bytes or 0 for one in self.captures)
         open_ended = self._plan.on_slow is not None or self._plan.on_request is not None

@@ -4,6 +4,7 @@ A step is slow when it takes longer than ``ratio`` medians and lies more than ``
 median (the spread is 1.4826 times the median absolute deviation, which equals the standard deviation of normal
 noise). Both are taken over a sliding window, so that a slow drift moves the bar; a step that was called slow stays
 out of the window, unless so many follow that the program has become slower for good: then the window starts anew.
+Where more than a quarter of the steps would be slow, as in programs with two kinds of steps, they are not.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tpuprof.capture.checking import positive, whole
 from tpuprof.errors import UsageError
 
 _NORMAL = 1.4826
+_COMMON = 4  # more than one slow step in so many is no exception
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class SlowSteps:
         settle: as many slow steps in a row are the new normal.
     """
 
-    ratio: float = 1.5
+    ratio: float = 2.0
     deviations: float = 6.0
     active: int = 3
     skip_first: int = 5
@@ -70,13 +72,15 @@ class SlowStepDetector:
         self._recent: deque[float] = deque()
         self._sorted: list[float] = []
         self._slow: list[float] = []  # slow steps in a row
+        self._flags: deque[bool] = deque()
+        self._flagged = 0
 
     def add(self, duration: float) -> bool:
         """Takes the time of one more step; whether it was slow."""
         self._seen += 1
         if self._seen <= self._rule.skip_first:
             return False
-        if self._is_slow(duration):
+        if self._is_slow(duration) and not self._is_common():
             self._slow.append(duration)
             if len(self._slow) >= self._rule.settle:
                 self._start_anew()
@@ -93,6 +97,17 @@ class SlowStepDetector:
         return self._middle() if self._sorted else None
 
     def _is_slow(self, duration: float) -> bool:
+        slow = self._stands_out(duration)
+        self._flags.append(slow)
+        self._flagged += slow
+        if len(self._flags) > self._rule.history:
+            self._flagged -= self._flags.popleft()
+        return slow
+
+    def _is_common(self) -> bool:
+        return self._flagged * _COMMON > len(self._flags)
+
+    def _stands_out(self, duration: float) -> bool:
         if len(self._sorted) < self._rule.least:
             return False
         middle = self._middle()

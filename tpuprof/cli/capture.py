@@ -20,7 +20,7 @@ DEFAULT_LOGDIR = "tpuprof-runs"
 @click.option("--for", "duration", metavar="T", help="Length of the window, such as 3s.")
 @click.option("--every", type=int, metavar="N", help="Capture again and again, N steps apart, from step 10 on.")
 @click.option("--on-slow", is_flag=True, help="Capture the steps that follow a slow step.")
-@click.option("--slow-ratio", type=float, metavar="X", help="A step is slow above X medians. Default: 1.5.")
+@click.option("--slow-ratio", type=float, metavar="X", help="A step is slow above X medians. Default: 2.")
 @click.option(
     "--on-request", is_flag=True, help="Capture when --signal comes or the file DIR/capture_request is touched."
 )

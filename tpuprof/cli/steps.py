@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from tpuprof.cli.output import Output, output_options
 from tpuprof.cli.source import RunSource, run_options
-from tpuprof.cli.tables import show_table
+from tpuprof.cli.tables import show_table, shown_rows, top_option
 from tpuprof.report.render import TABLE_FORMATS
 
 
 @click.command("steps")
 @run_options
+@click.option("--log", is_flag=True, help="The step-time logs of RUN, a log directory or a log, instead of a trace.")
+@top_option
 @output_options(TABLE_FORMATS)
-def command(source: RunSource, output: Output) -> None:
-    """List the steps with their parts.
+def command(source: RunSource, log: bool, top: int | None, output: Output) -> None:
+    """List the steps with their parts, or the step times that captures log.
 
     table and md have one row per step, of its slowest core, with the parts in percent of that step. json, jsonl and
     csv have one row per step and core, in picoseconds. State: cut = not complete, open = nothing marks its end,
     unmatched = not found on all cores.
+
+    With --log, one row per process and step as the program's own clock saw them, also outside captures; table and md
+    show the slow and the captured ones (at most --top).
     """
     from tpuprof.report.documents import steps_result
 
-    show_table(source, output, steps_result)
+    if log:
+        _show_log(source, top, output)
+    else:
+        show_table(source, output, steps_result)
+
+
+def _show_log(source: RunSource, top: int | None, output: Output) -> None:
+    from tpuprof.report.render import render_result
+    from tpuprof.report.steplogs import read_logs, step_times_result
+
+    result = step_times_result(read_logs(Path(source.path)), shown_rows(top))
+    output.write(render_result(result, output.form, output.screen() if output.form == "table" else None))
