@@ -179,7 +179,7 @@ def test_a_step_above_the_budget_is_not_captured(fakes, tmp_path, caplog):
     assert "Raise max_events and max_bytes" in record.message
     (line,) = (tmp_path / "capture_failures.jsonl").read_text().splitlines()
     assert "One step has about 30 events" in json.loads(line)["message"]
-    with pytest.raises(CaptureError, match="Nothing was captured in 15 steps. The plan was: steps 2:11"):
+    with pytest.raises(CaptureError, match=r"Nothing was captured in 15 steps. The plan was: steps 2:11"):
         _ = profiler.trace
 
 
@@ -359,3 +359,31 @@ def test_marks_of_jax_are_given_back(fakes, tmp_path):
     with Profiler(tmp_path):
         assert dict(vars(jax.profiler.StepTraceAnnotation)) != before
     assert {name: vars(jax.profiler.StepTraceAnnotation).get(name) for name in before} == before
+
+
+def test_breaking_out_of_steps_ends_the_profiler(fakes, tmp_path):
+    for n in steps(range(10), logdir=tmp_path, schedule=Schedule(skip_first=1, warmup=0, active=9)):
+        if n == 4:
+            break
+    (session,) = (tmp_path / "plugins" / "profile").iterdir()
+    (content,) = read_sidecars(session).values()
+    assert content["errors"] == ["The loop ended inside the window."]
+
+
+def test_another_capture_costs_one_window_and_not_the_next(fakes, tmp_path, new_capture, caplog):
+    other = new_capture(tmp_path / "other")
+    actions = {1: other.start, 5: other.stop}
+    profiler = Profiler(tmp_path, Schedule(skip_first=3, warmup=0, active=1, every=6, repeat=2))
+    assert loop(profiler, 14, lambda n: actions.get(n, int)()) == [9]
+    assert "already running" in caplog.records[0].message
+    assert other.error is None
+
+
+def test_an_estimate_that_the_disk_has_no_room_for_starts_nothing(fakes, tmp_path, monkeypatch):
+    room = {}
+    monkeypatch.setattr("tpuprof.capture.recorder.check_disk", lambda _, __, size=0: room.setdefault(len(room), size))
+    profiler = Profiler(tmp_path, Schedule(skip_first=1, warmup=1, active=4))
+    loop(profiler, 8)
+    one = len(fakes.data)
+    assert room[0] == 0
+    assert one < room[1] < 5 * one

@@ -69,6 +69,7 @@ def test_what_is_no_length(duration):
         ({"after": "soon"}, "'soon' is not a duration"),
         ({"slow_ratio": 2.0}, "--slow-ratio needs --on-slow"),
         ({"signal": "SIGUSR1"}, "--signal needs --on-request"),
+        ({"after": "2s", "active": 3}, "--active and --warmup are in steps. --for says how long"),
         ({"steps": "1:2", "active": 3}, "--active cannot be combined with --steps"),
         ({"on_slow": True, "slow_ratio": 1.0}, "ratio=1.0 would call every other step slow"),
         ({"on_slow": True, "slow_ratio": float("nan")}, "ratio=nan is not a number above 0"),
@@ -87,7 +88,7 @@ def test_options_that_mean_nothing(options, message):
 
 
 def test_a_plan_that_captures_nothing_is_refused():
-    with pytest.raises(UsageError, match="Nothing is to be captured. Give a schedule, on_slow or on_request"):
+    with pytest.raises(UsageError, match=r"Nothing is to be captured. Give a schedule, on_slow or on_request"):
         Plan()
 
 

@@ -39,12 +39,12 @@ def step_numbers(session):
     return [event.stats["step_num"] for event in events_of(path) if event.name == "train"]
 
 
-def loop(profiler, count=6):
+def loop(profiler, count=6, body=lambda _: work()):
     ran = 0
     with profiler:
         for n in range(count):
             profiler.step(n)
-            work()
+            body(n)
             ran += 1
     assert ran == count
     return profiler
@@ -97,12 +97,14 @@ def test_a_busy_session_costs_the_window_and_not_the_loop(tmp_path):
 
 def test_a_loop_that_raises_leaves_a_marked_run_and_a_free_profiler(tmp_path):
     profiler = Profiler(tmp_path, ONE)
-    with pytest.raises(KeyError), profiler:
-        for n in range(9):
-            profiler.step(n)
-            work()
-            if n == 1:
-                raise KeyError(n)
+
+    def fail(n):
+        work()
+        if n == 1:
+            raise KeyError(n)
+
+    with pytest.raises(KeyError):
+        loop(profiler, 9, fail)
     (content,) = read_sidecars(profiler.captures[0].path).values()
     assert (content["complete"], content["errors"]) == (False, ["The captured code raised KeyError."])
     assert step_numbers(profiler.captures[0].path) == [1]

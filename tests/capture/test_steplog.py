@@ -97,7 +97,7 @@ def test_other_files_are_refused(tmp_path, content):
 
 
 def test_a_missing_file_is_said(tmp_path):
-    with pytest.raises(TraceNotFoundError, match="cannot be read. No such file"):
+    with pytest.raises(TraceNotFoundError, match=r"cannot be read. No such file"):
         read_step_log(tmp_path / "x.jsonl")
 
 

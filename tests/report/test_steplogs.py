@@ -121,5 +121,5 @@ def test_damaged_lines_are_said(tmp_path):
 
 
 def test_a_place_without_logs_is_said(tmp_path):
-    with pytest.raises(TraceNotFoundError, match="There is no step-time log here. Captures write them into LOGDIR/st"):
+    with pytest.raises(TraceNotFoundError, match=r"There is no step-time log here. Captures write them into LOGDIR/st"):
         read_logs(tmp_path)

@@ -23,7 +23,7 @@ from tpuprof.capture.requests import Ask
 from tpuprof.capture.schedule import StepWindow
 from tpuprof.capture.slowsteps import SlowStepDetector
 from tpuprof.capture.steplog import StepLog
-from tpuprof.errors import CaptureError, TpuprofError
+from tpuprof.errors import CaptureActiveError, CaptureError, TpuprofError
 
 LOCK_TIMEOUT_S = 120.0
 PATIENCE_S = 10.0  # for a step to begin after somebody asked, before a span of time is recorded instead
@@ -113,14 +113,17 @@ class Director:
         local.depth = max(depth, 0)
         if depth:
             return
-        duration = time.perf_counter_ns() - local.begin
-        self._log.step(local.number, local.begin, duration)
-        if self.phase is Phase.RECORDING:
+        try:
+            duration = time.perf_counter_ns() - local.begin
+            self._log.step(local.number, local.begin, duration)
+            if self.phase is not Phase.RECORDING:
+                self._between(local.number, duration)
+                return
             self._during.append(duration)
             if self._stop_at is not None and self.steps >= self._stop_at:
                 self._guarded(self._end_probe if self._probing else self.finish)
-        else:
-            self._between(local.number, duration)
+        except Exception as error:
+            self._give_up(error)
 
     def _nesting(self) -> int:
         return getattr(self._local, "depth", 0)
@@ -207,7 +210,11 @@ class Director:
                 self.captures.append(capture)
             self._probing, self._stop_at, self._during = probing, stop, []
             self._describe(capture, stop, wanted)
-            capture.start()
+            try:
+                capture.start()
+            except CaptureActiveError as error:  # it costs this window, not the next one
+                capture.error = error
+                self._problem(str(error))
             self._end_at = None if for_s is None else time.monotonic() + for_s
             self.phase = Phase.RECORDING
             if capture.state is CaptureState.RECORDING:
@@ -232,6 +239,8 @@ class Director:
         return fits
 
     def _describe(self, capture: Capture, stop: int | None, wanted: int | None) -> None:
+        if self._estimate is not None and stop is not None:
+            capture.expected_bytes = self._estimate.size(stop - self.steps)
         capture.facts = {
             "plan": self._plan.as_dict(),
             "first_step": self.steps if stop is not None else None,
@@ -343,9 +352,13 @@ class Director:
         try:
             function(*args, **kwargs)
         except Exception as error:
-            told = str(error) if isinstance(error, TpuprofError) else repr(error)
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        told = str(error) if isinstance(error, TpuprofError) else repr(error)
+        with suppress(Exception):
             self._problem(f"the capture was given up: {told}")
-            with suppress(Exception):
-                self._log.event("given_up", error=repr(error))
-            with suppress(Exception):
-                self._end()
+        with suppress(Exception):
+            self._log.event("given_up", error=repr(error))
+        with suppress(Exception):
+            self._end()

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,12 @@ from tpuprof.masking import mask_arguments
 
 FILE_NAME = "capture_failures.jsonl"
 _KEPT = 20
-_earlier: list[str] = []
+_earlier: deque[str] = deque(maxlen=_KEPT)
 
 
 def note_failure(logdir: Path | None, error: TpuprofError, **facts: Any) -> None:
     """Remembers a failure, and appends it to the file where that is possible; never raises."""
-    if len(_earlier) < _KEPT:
-        _earlier.append(str(error))
+    _earlier.append(str(error))
     if logdir is None:
         return
     content = {
@@ -48,5 +48,5 @@ def note_failure(logdir: Path | None, error: TpuprofError, **facts: Any) -> None
 
 
 def earlier_failures() -> list[str]:
-    """Messages of the failures in this process so far; the first twenty."""
+    """Messages of the failures in this process so far; the last twenty."""
     return list(_earlier)

@@ -45,7 +45,8 @@ class Lifeline:
         atexit.register(self._on_exit)
         _alive.add(self)
         self.guard.install()
-        threading.Thread(target=self._watch, name="tpuprof-capture", daemon=True).start()
+        with suppress(RuntimeError):  # the interpreter is ending, and starts no threads any more
+            threading.Thread(target=self._watch, name="tpuprof-capture", daemon=True).start()
 
     def stop(self) -> None:
         """Gives everything back; the thread ends when it looks up next."""

@@ -212,7 +212,8 @@ class Profiler:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.stop(None if kind is None else f"The captured code raised {kind.__name__}.")
+        left_early = kind is not None and not issubclass(kind, GeneratorExit)  # which is a break out of `steps`
+        self.stop(f"The captured code raised {kind.__name__}." if kind is not None and left_early else None)
 
     def __call__(self, function: F) -> F:
         """The function, with every call as a step; the profiler starts with the first one."""

@@ -79,6 +79,8 @@ def _check(options: CommandOptions) -> None:
         raise UsageError("--slow-ratio needs --on-slow.", hint="Give both, or neither.")
     if options.signal is not None and not options.on_request:
         raise UsageError("--signal needs --on-request.", hint="Give both, or neither.")
+    if timed and (options.active, options.warmup) != (None, None) and not (options.on_slow or options.on_request):
+        raise UsageError("--active and --warmup are in steps.", hint="--for says how long a window in time takes.")
     if options.active is not None and options.steps is not None and not (options.on_slow or options.on_request):
         raise UsageError("--active cannot be combined with --steps.", hint="FIRST:STOP says how many steps it takes.")
 

@@ -103,6 +103,8 @@ class Capture:
         state: where the capture stands.
         ended_early: why it ended before its planned end; None when it did not.
         facts: what its owner knows and the sidecar should say, such as the schedule.
+        trace_bytes: size of the trace; None until the profiler has handed it over.
+        expected_bytes: the size that its owner expects, for which there must be room before it starts.
         on_preempt: called when another capture wants to start; it ends this one. None refuses the other one.
     """
 
@@ -126,6 +128,7 @@ class Capture:
         self.ended_early: str | None = None
         self.facts: dict[str, Any] = {}
         self.trace_bytes: int | None = None
+        self.expected_bytes = 0
         self.on_preempt = on_preempt
         self._report = report or _log
         self._logdir = logdir
@@ -255,7 +258,7 @@ class Capture:
         if self._logdir is None:
             self._logdir = Path(tempfile.mkdtemp(prefix="tpuprof-"))
         open_logdir(self._logdir)
-        check_disk(self._logdir, self._budget)
+        check_disk(self._logdir, self._budget, self.expected_bytes)
         self._environment = self._profiler.prepare()
         self._profiler.drain()
         self._begin_bytes, self._begin_s = resident_bytes(), time.monotonic()

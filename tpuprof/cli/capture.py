@@ -50,7 +50,7 @@ def command(
     name: str | None,
     command_line: tuple[str, ...],
 ) -> None:
-    """Run an unmodified program and capture windows of it.
+    """Run an unmodified program and capture a window of it.
 
     Everything after the two dashes is run as it is, with its own standard streams, signals and exit code,
     which becomes the exit code of this command. Python processes that use a jax device are recorded. The
