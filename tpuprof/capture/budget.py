@@ -2,8 +2,8 @@
 
 A profiler keeps every event in the memory of the training process until it is stopped, one to eight kB for each, and
 cannot deliver a trace above 2 GB at all. So a window is bounded beforehand by what a step of the warm-up cost,
-and while it is recorded by what the process grows. Handing the trace over takes several times its memory again, so
-limits are to be set well below what the machine has.
+and while it is recorded by what the process grows. Handing the trace over takes up to as much again, so limits are to
+be set well below what the machine has.
 """
 
 from __future__ import annotations

@@ -18,13 +18,13 @@ from tpuprof.report.render import TABLE_FORMATS
 @top_option
 @output_options(TABLE_FORMATS)
 def command(source: RunSource, log: bool, top: int | None, output: Output) -> None:
-    """List the steps with their parts, or the step times that captures log.
+    """List the steps with their parts.
 
     table and md have one row per step, of its slowest core, with the parts in percent of that step. json, jsonl and
     csv have one row per step and core, in picoseconds. State: cut = not complete, open = nothing marks its end,
     unmatched = not found on all cores.
 
-    With --log, one row per process and step as the program's own clock saw them, also outside captures; table and md
+    With --log, the step times that captures log: one row per process and step as the program's own clock saw them, also outside captures; table and md
     show the slow and the captured ones (at most --top).
     """
     from tpuprof.report.documents import steps_result
