@@ -25,7 +25,8 @@ def make(tmp_path, process):
 
     def build(steps=None, after=None, duration=None):
         profiler = FakeProfiler(process)
-        plan = plan_of(CommandOptions(steps=steps, after=after, duration=duration, warmup=0))
+        warmup = 0 if after is duration is None else None
+        plan = plan_of(CommandOptions(steps=steps, after=after, duration=duration, warmup=warmup))
         spec = Spec(plan, str(tmp_path / "log"), str(tmp_path))
 
         def make_capture(trigger, on_preempt):

@@ -216,3 +216,13 @@ def test_nobody_asked(launch, script):
         "tpuprof: There is no run: the program ended after 8 steps; no step was slow enough, nobody asked for a "
         "capture.\n"
     )
+
+
+def test_options_reach_the_profiler_and_wrong_ones_stop_the_start(launch, script, tmp_path):
+    done = launch("--steps", "1:2", "--option", "python_tracer_level=1", "--", sys.executable, script(STEPS))
+    assert done.returncode == 0
+    ((content, _),) = runs(tmp_path)
+    assert content["options"]["python_tracer_level"] == 1
+    done = launch("--option", "python_trace_level=1", "--", "/bin/echo", "hi")
+    assert done.stdout == b""
+    assert "Did you mean python_tracer_level?" in done.stderr.decode()

@@ -3,7 +3,7 @@
 import pytest
 
 from tpuprof.capture.budget import Budget
-from tpuprof.capture.options_of_command import CommandOptions, plan_of
+from tpuprof.capture.options_of_command import CommandOptions, plan_of, profiler_options
 from tpuprof.capture.plan import OnRequest, Plan, Span, Spec
 from tpuprof.capture.schedule import Schedule, StepWindow
 from tpuprof.capture.slowsteps import SlowSteps
@@ -36,7 +36,7 @@ def test_plans(options, window, span, text):
     assert (plan.schedule and plan.schedule.next_window(0)) == (window and StepWindow(*window))
     assert plan.span == span
     assert str(plan) == text
-    spec = Spec(plan, "/log dir", "/status", "name")
+    spec = Spec(plan, "/log dir", "/status", "name", {"python_tracer_level": 0})
     assert Spec.from_json(spec.to_json()) == spec
 
 
@@ -115,3 +115,18 @@ def test_a_plan_with_every_part_survives_the_environment():
 def test_a_spec_of_another_version_is_refused():
     with pytest.raises(ValueError, match="another version"):
         Spec.from_json('{"version": 99}')
+
+
+def test_options_for_the_profiler():
+    texts = ["host_tracer_level=0", "enable_hlo_proto=False", "tpu_trace_mode=TRACE_ONLY_HOST", "x=a=b"]
+    assert profiler_options(texts) == {
+        "host_tracer_level": 0,
+        "enable_hlo_proto": False,
+        "tpu_trace_mode": "TRACE_ONLY_HOST",
+        "x": "a=b",
+    }
+    for text in ("a", "=3", "a="):
+        with pytest.raises(UsageError, match=f"--option '{text}' is not a new NAME=VALUE"):
+            profiler_options([text])
+    with pytest.raises(UsageError, match="--option 'a=2' is not a new"):
+        profiler_options(["a=1", "a=2"])

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tpuprof.cli import main
 from tpuprof.errors import TraceNotFoundError
 from tpuprof.report.render import render_result
 from tpuprof.report.steplogs import read_logs, step_times_result
@@ -123,3 +124,30 @@ def test_damaged_lines_are_said(tmp_path):
 def test_a_place_without_logs_is_said(tmp_path):
     with pytest.raises(TraceNotFoundError, match=r"There is no step-time log here. Captures write them into LOGDIR/st"):
         read_logs(tmp_path)
+
+
+def test_steps_narrow_the_rows_down_and_not_what_they_are_compared_with(tmp_path):
+    write(tmp_path, loop([10] * 30 + [90] + [10] * 5))
+    result = step_times_result(read_logs(tmp_path), 30, (29, 32))
+    assert [(row["step"], row["state"], row["ratio"]) for row in result.rows] == [
+        (29, "", 1.0),
+        (30, "slow", 9.0),
+        (31, "", 1.0),
+    ]
+
+
+def test_the_command(tmp_path, capfdbinary):
+    write(tmp_path, loop([10] * 30 + [90]))
+
+    def run(*words):
+        code = main(("steps", *words))
+        out, err = capfdbinary.readouterr()
+        return code, out.decode(), err.decode()
+
+    code, out, _ = run(str(tmp_path), "--log", "--steps", "29:", "--format", "csv")
+    assert (code, [line.split(",")[1] for line in out.splitlines()]) == (0, ["step", "29", "30"])
+    code, _, err = run(str(tmp_path), "--log", "--devices", "0")
+    assert (code, "--devices cannot be combined with --log." in err) == (2, True)
+    code, _, err = run(str(tmp_path), "--top", "3")
+    assert (code, "--top needs --log." in err) == (2, True)
+    assert run(str(tmp_path / "nowhere"), "--log")[0] == 3

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tpuprof.errors import UsageError
@@ -40,17 +38,3 @@ def instance(name: str, value: Any, kind: type, hint: str = "") -> None:
     """
     if not isinstance(value, kind):
         raise UsageError(f"{name}={value!r} is not of type {kind.__name__}.", hint=hint)
-
-
-def known(what: str, given: Mapping[str, Any], valid: Iterable[str]) -> None:
-    """Nothing, if every name is valid.
-
-    Raises:
-        UsageError: one is not; the message has the nearest and all valid ones.
-    """
-    names = list(valid)
-    for name in given:
-        if name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
-            guess = f"Did you mean {close[0]}? " if close else ""
-            raise UsageError(f"{name!r} is not {what}.", hint=f"{guess}Valid: {', '.join(names)}.")

@@ -143,7 +143,7 @@ class Controller:
     def _new_capture(self, trigger: str, on_preempt: Callable[[], None]) -> Capture:
         return Capture(
             Path(self._spec.logdir),
-            check_options(),
+            check_options(**self._spec.options),
             name=self._spec.name,
             trigger=f"launcher: {trigger}",
             budget=self._plan.budget,

@@ -18,7 +18,7 @@ from typing import Any
 
 from tpuprof.capture.budget import Estimate, estimate
 from tpuprof.capture.plan import Plan
-from tpuprof.capture.recorder import Capture, CaptureState
+from tpuprof.capture.recorder import TERMINATION_S, Capture, CaptureState
 from tpuprof.capture.requests import Ask
 from tpuprof.capture.schedule import StepWindow
 from tpuprof.capture.slowsteps import SlowStepDetector
@@ -266,7 +266,10 @@ class Director:
             self._next = self.steps
 
     def finish(self, reason: str | None = None, *, drain: bool = True) -> None:
-        """Ends a recording, if there is one, and writes it. A `reason` says why it ended early."""
+        """Ends a recording, if there is one, and writes it. A `reason` says why it ended early.
+
+        Without `drain` the process is about to be killed: nothing is waited for longer than necessary.
+        """
         with self._section(), self._held():
             capture = self._capture
             if self.phase is not Phase.RECORDING or capture is None:
@@ -275,7 +278,8 @@ class Director:
                 self._probing = False
                 self.captures.append(capture)
             capture.facts["step_time"] = self._step_time()
-            capture.stop(complete=reason is None, reason=reason, drain=drain)
+            timeout_s = None if drain else TERMINATION_S
+            capture.stop(complete=reason is None, reason=reason, drain=drain, timeout_s=timeout_s)
             self._close(capture)
 
     def give_way(self) -> None:

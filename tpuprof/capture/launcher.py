@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any
 
 from tpuprof.capture.inject import SPEC_VARIABLE
+from tpuprof.capture.options import check_options
 from tpuprof.capture.plan import Plan, Spec
 from tpuprof.capture.requests import ask_by_file
 from tpuprof.capture.session import check_logdir, check_name, open_logdir
@@ -46,7 +47,12 @@ class LaunchResult:
 
 
 def launch(
-    command: Sequence[str], *, logdir: str | os.PathLike[str], plan: Plan, name: str | None = None
+    command: Sequence[str],
+    *,
+    logdir: str | os.PathLike[str],
+    plan: Plan,
+    name: str | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> LaunchResult:
     """Runs `command` to its end, capturing what `plan` says in its Python processes.
 
@@ -59,13 +65,14 @@ def launch(
             "There is no command to run.",
             hint="Write it after two dashes: tpuprof capture --steps 10:13 -- python train.py",
         )
+    check_options(**(options or {}))
     directory = check_logdir(logdir)
     if name is not None:
         check_name(name)
     open_logdir(directory)
     status_dir = Path(tempfile.mkdtemp(prefix="tpuprof-status-"))
     try:
-        spec = Spec(plan, str(directory), str(status_dir), name)
+        spec = Spec(plan, str(directory), str(status_dir), name, options or {})
         code = _run(command, child_environment(os.environ, spec), _asking(plan, directory))
         return _summarise(code, read_statuses(status_dir), plan)
     finally:

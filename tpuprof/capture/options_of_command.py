@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from tpuprof.capture.budget import Budget
 from tpuprof.capture.plan import DEFAULT_MAX_CAPTURES, LONGEST_FOR_S, OnRequest, Plan, Span
@@ -17,6 +19,7 @@ DEFAULT_ACTIVE = 3
 DEFAULT_WARMUP = 1
 DEFAULT_AFTER_S = 30.0
 DEFAULT_FOR_S = 3.0
+_WHOLE = re.compile(r"-?[0-9]{1,18}\Z")
 _STEPS = re.compile(r"([0-9]{1,12}):([0-9]{1,12})\Z")
 
 
@@ -67,6 +70,25 @@ def plan_of(options: CommandOptions) -> Plan:
         max_captures=DEFAULT_MAX_CAPTURES if options.max_captures is None else options.max_captures,
         budget=Budget() if options.max_events is None else Budget(max_events=options.max_events),
     )
+
+
+def profiler_options(texts: Iterable[str]) -> dict[str, Any]:
+    """``NAME=VALUE`` texts as options of `tpuprof.capture.options.check_options`, which knows which there are.
+
+    Raises:
+        UsageError: a text has no name or no value, or a name comes twice.
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value) or name in found:
+            raise UsageError(
+                f"--option {text!r} is not a new NAME=VALUE.",
+                hint="Write, for example, tpu_trace_mode=TRACE_ONLY_HOST.",
+            )
+        word = {"true": True, "false": False}.get(value.lower())
+        found[name] = word if word is not None else int(value) if _WHOLE.match(value) else value
+    return found
 
 
 def _check(options: CommandOptions) -> None:

@@ -7,6 +7,7 @@ span, the span is for programs that mark no steps.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -122,10 +123,12 @@ class Spec:
     logdir: str
     status_dir: str
     name: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def to_json(self) -> str:
         """The text that the hook finds in the environment."""
-        content = {"plan": self.plan.as_dict(), "logdir": self.logdir, "status_dir": self.status_dir, "name": self.name}
+        places = {"logdir": self.logdir, "status_dir": self.status_dir, "name": self.name}
+        content = {"plan": self.plan.as_dict(), "options": dict(self.options), **places}
         return json.dumps({"version": SPEC_VERSION, **content})
 
     @staticmethod
@@ -138,7 +141,13 @@ class Spec:
         content: dict[str, Any] = json.loads(text)
         if content.get("version") != SPEC_VERSION:
             raise ValueError("the launcher is of another version of tpuprof")
-        return Spec(plan_from(content["plan"]), str(content["logdir"]), str(content["status_dir"]), content.get("name"))
+        return Spec(
+            plan_from(content["plan"]),
+            str(content["logdir"]),
+            str(content["status_dir"]),
+            content.get("name"),
+            content["options"],
+        )
 
 
 def check_span(for_s: float) -> None:

@@ -34,6 +34,7 @@ from tpuprof.capture.stopping import patiently
 from tpuprof.errors import CaptureError, MissingDependencyError, TpuprofError, UsageError
 
 logger = logging.getLogger("tpuprof")
+TERMINATION_S = 30.0  # for the trace of a process that was told to end; who told it is about to kill it
 LOOK_S = 0.25  # how often a recording is compared with its budget
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -191,7 +192,14 @@ class Capture:
         if self._lifeline is not None:
             self._lifeline.start()
 
-    def stop(self, *, complete: bool = True, reason: str | None = None, drain: bool = True) -> None:
+    def stop(
+        self,
+        *,
+        complete: bool = True,
+        reason: str | None = None,
+        drain: bool = True,
+        timeout_s: float | None = None,
+    ) -> None:
         """Stops recording and writes the trace; does nothing when the capture has ended or failed.
 
         Returns when the trace is there, or after ``stop_timeout_s`` of the budget: then the rest happens beside the
@@ -201,6 +209,7 @@ class Capture:
             complete: whether the window came to its planned end; noted in the sidecar.
             reason: why it did not, for the sidecar.
             drain: wait for device work first; not when the process is about to be killed.
+            timeout_s: how long to wait for the trace; None takes that of the budget.
 
         Raises:
             CaptureError: the capture was never started; or it is strict and the trace was lost.
@@ -212,7 +221,7 @@ class Capture:
         if reason is not None and self.state is CaptureState.RECORDING and not self._stopping:
             self.ended_early = reason
             self._problems.append(reason)
-        self._stop(keep, drain)
+        self._stop(keep, drain, timeout_s)
 
     def discard(self) -> bytes | None:
         """Stops recording and returns the serialised trace instead of keeping it; None when there is none."""
@@ -267,7 +276,9 @@ class Capture:
         self._started = datetime.fromtimestamp(self._start_ns / 1e9)
         self._start_seconds = time.perf_counter() - begin
 
-    def _stop(self, take: Callable[[bytes, list[float], int], None], drain: bool) -> None:
+    def _stop(
+        self, take: Callable[[bytes, list[float], int], None], drain: bool, timeout_s: float | None = None
+    ) -> None:
         if self.state is CaptureState.NEW:
             raise CaptureError("This capture was never started.", hint="Call start() first, or use a with block.")
         with nullcontext() if self._lifeline is None else self._lifeline.guard.section():
@@ -276,13 +287,13 @@ class Capture:
                 self._stopping |= first
             if not first:  # another thread is at it, or it is over
                 if self._stopping:
-                    self._over.wait(self._budget.stop_timeout_s)
+                    self._over.wait(timeout_s or self._budget.stop_timeout_s)
                 return
-            self._collect(take, drain)
+            self._collect(take, drain, timeout_s or self._budget.stop_timeout_s)
         if self._strict and self.state is CaptureState.FAILED and self.error is not None:
             raise self.error from self.error.__cause__
 
-    def _collect(self, take: Callable[[bytes, list[float], int], None], drain: bool) -> None:
+    def _collect(self, take: Callable[[bytes, list[float], int], None], drain: bool, timeout_s: float) -> None:
         times = [time.perf_counter()]
 
         def work() -> None:
@@ -307,8 +318,8 @@ class Capture:
         except Exception as error:  # the devices failed: what was recorded until then is all the more wanted
             self._problems.append(f"Waiting for the devices failed: {type(error).__name__}: {error}")
         finally:
-            if not patiently(work, timeout_s=self._budget.stop_timeout_s, beat=self._beat):
-                late = f"The trace has not come within {self._budget.stop_timeout_s:g} s."
+            if not patiently(work, timeout_s=timeout_s, beat=self._beat):
+                late = f"The trace has not come within {timeout_s:g} s."
                 self.facts["late"] = late
                 self._fail(CaptureError(late, hint="It is written when it comes; until then nothing can be captured."))
             if self._lifeline is not None:
@@ -341,9 +352,9 @@ class Capture:
             self._fail(CaptureError("The sidecar cannot be written.", where=str(trace_file.parent), why=f"{error}."))
         self.path = trace_file.parent
 
-    def _end_quietly(self, reason: str, *, drain: bool = True) -> None:
+    def _end_quietly(self, reason: str, *, drain: bool = True, timeout_s: float | None = None) -> None:
         try:
-            self.stop(complete=False, reason=reason, drain=drain)
+            self.stop(complete=False, reason=reason, drain=drain, timeout_s=timeout_s)
         except Exception as error:  # strict captures raise; there is nobody here to catch it
             logger.debug("capture: %s", error)
 
@@ -355,7 +366,9 @@ class Capture:
         return Lifeline(
             on_exit=lambda: self._end_quietly("The program ended inside the capture."),
             # The devices are not waited for: somebody is about to send SIGKILL.
-            on_termination=lambda: self._end_quietly("The program was terminated inside the capture.", drain=False),
+            on_termination=lambda: self._end_quietly(
+                "The program was terminated inside the capture.", drain=False, timeout_s=TERMINATION_S
+            ),
             on_fork=self._forked,
             look=look,
         )

@@ -31,6 +31,13 @@ DEFAULT_LOGDIR = "tpuprof-runs"
 @click.option("--warmup", type=int, metavar="N", help="Steps recorded before to measure what they cost. Default: 1.")
 @click.option("--max-captures", type=int, metavar="N", help="At most so many captures per process. Default: 10.")
 @click.option("--max-events", type=int, metavar="N", help="Shorten windows to so many events. Default: 1000000.")
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="What is recorded, such as host_tracer_level=1 or python_tracer_level=1; may be given again.",
+)
 @click.option("--name", help="Name of the session directory; by default the time.")
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def command(
@@ -47,6 +54,7 @@ def command(
     warmup: int | None,
     max_captures: int | None,
     max_events: int | None,
+    options: tuple[str, ...],
     name: str | None,
     command_line: tuple[str, ...],
 ) -> None:
@@ -61,7 +69,7 @@ def command(
     With only --for, the window begins after 30 seconds; with only --after, it lasts 3 seconds.
     """
     from tpuprof.capture.launcher import launch
-    from tpuprof.capture.options_of_command import CommandOptions, plan_of
+    from tpuprof.capture.options_of_command import CommandOptions, plan_of, profiler_options
 
     plan = plan_of(
         CommandOptions(
@@ -79,7 +87,7 @@ def command(
             max_events=max_events,
         )
     )
-    result = launch(command_line, logdir=logdir, plan=plan, name=name)
+    result = launch(command_line, logdir=logdir, plan=plan, name=name, options=profiler_options(options))
     for message in result.messages:
         click.echo(f"tpuprof: {message}", err=True)
     sys.exit(result.exit_code)

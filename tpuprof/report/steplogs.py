@@ -25,15 +25,24 @@ _FIELDS = (
 )
 
 
-def step_times_result(logs: Sequence[StepTimes], shown: int) -> Result:
+def step_times_result(
+    logs: Sequence[StepTimes], shown: int, bounds: tuple[int | None, int | None] = (None, None)
+) -> Result:
     """One row per process and step. The listing has the slow and the captured ones, or the last if there are none.
 
     Args:
         logs: the logs that were read.
         shown: how many rows the listing has at most.
+        bounds: the first step, and the one before which the rows end; None for no bound.
     """
     processes = [_process(log) for log in logs]
-    rows = [row for log, process in zip(logs, processes, strict=True) for row in _rows(log, process)]
+    first, stop = bounds
+    rows = [
+        row
+        for log, process in zip(logs, processes, strict=True)
+        for row in _rows(log, process)
+        if (first is None or row["step"] >= first) and (stop is None or row["step"] < stop)
+    ]
     document = {
         "schema_version": SCHEMA_VERSION,
         "command": "steps",
