@@ -118,4 +118,4 @@ def test_logs_are_found_from_a_session_below_in_the_order_of_their_start(tmp_pat
     names = ["a.2.20.jsonl", "b.1.900.jsonl", "a.2.10000.jsonl"]
     assert [path.name for path in find_step_logs(session)] == names
     assert find_step_logs(folder / names[0]) == [folder / names[0]]
-    assert find_step_logs(tmp_path / "plugins" / "x" / "y" / "z" / "deep") == []
+    assert find_step_logs(session.with_name("misspelt")) == []

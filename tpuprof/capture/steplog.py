@@ -132,7 +132,9 @@ def find_step_logs(place: Path) -> list[Path]:
     """The step-time logs at a place: a log file, a log directory, or a session below one; oldest first."""
     if place.is_file():
         return [place]
-    for folder in (place, *place.parents[:3]):
+    if not place.exists():  # what lies beside a misspelt name is not what was asked for
+        return []
+    for folder in (place.absolute(), *place.absolute().parents[:3]):
         found = sorted((folder / FOLDER).glob(f"*{SUFFIX}"), key=_age)
         if found:
             return found
