@@ -13,6 +13,8 @@ import pytest
 from tests.capture.recorded import events_of
 from tests.capture.support import LAUNCH, REPOSITORY, child_environment
 from tpuprof.capture import read_sidecars
+from tpuprof.capture.launcher import _summarise
+from tpuprof.capture.options_of_command import CommandOptions, plan_of
 from tpuprof.capture.steplog import find_step_logs, read_step_log
 
 STEPS = """
@@ -48,26 +50,20 @@ def wrapper(tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("kind", ["module", "shell", "exec", "uv"])
-def test_any_way_to_start_a_program(launch, script, tmp_path, kind):
+@pytest.mark.parametrize("kind", ["module", "uv"])
+def test_other_ways_to_start_a_program(launch, script, tmp_path, kind):
     path = script(STEPS, "prog.py")
-    shell = tmp_path / "run.sh"
-    shell.write_text(f'#!/bin/sh\ncd /\n{"exec " if kind == "exec" else ""}{sys.executable} {path} "$@"\n')
-    shell.chmod(0o755)
     if kind == "uv" and shutil.which("uv") is None:
         pytest.skip("uv is not installed")
-    command = {
-        "module": [sys.executable, "-m", "prog"],
-        "shell": [str(shell)],
-        "exec": [str(shell)],
-        "uv": ["uv", "run", "--no-project", "--python", sys.executable, path],
-    }[kind]
-    done = launch("--steps", "3:5", "--", *command, "a b")
+    python = [sys.executable, "-m", "prog"]
+    command = python if kind == "module" else ["uv", "run", "--no-project", "--python", sys.executable, path]
+    done = launch("--steps", "3:5", "--option", "python_tracer_level=1", "--", *command, "a b")
     assert done.returncode == 0, done.stderr.decode()
     assert done.stdout.decode().split()[0] == "__main__"
     assert done.stdout.decode().rstrip().endswith("['a b']")
     ((content, steps),) = runs(tmp_path)
     assert (content["complete"], steps) == (True, [3, 4])
+    assert content["options"]["python_tracer_level"] == 1
 
 
 def test_two_workers_of_a_wrapper_never_overwrite_each_other(launch, script, tmp_path):
@@ -176,25 +172,33 @@ ENDLESS = """
 """
 
 
-@pytest.mark.parametrize("way", ["program", "file", "shell"])
+@pytest.mark.parametrize("way", ["program", "file"])
 def test_a_running_program_is_asked_for_a_capture(script, tmp_path, way):
-    path = script(ENDLESS, "prog.py")
-    command = [sys.executable, path, str(tmp_path / "log")]
-    if way == "shell":  # which SIGUSR2 would end, if it were passed on
-        command = ["sh", "-c", f"{sys.executable} {path} {tmp_path / 'log'}; exit $?"]
+    command = [sys.executable, script(ENDLESS, "prog.py"), str(tmp_path / "log")]
     with start(tmp_path, "--on-request", "--active", "2", "--", *command) as launcher:
         pid = int(launcher.stdout.readline())
         if way == "file":
             (tmp_path / "log" / "capture_request").write_text("steps=4")
         else:
-            os.kill(pid if way == "program" else launcher.pid, signal.SIGUSR2)
+            os.kill(pid, signal.SIGUSR2)
         _, errors = launcher.communicate(timeout=60)
     assert launcher.returncode == 0, errors
     ((content, steps),) = runs(tmp_path)
-    assert content["complete"] is True
-    assert len(steps) == (4 if way == "file" else 2)
-    trigger = {"program": "signal SIGUSR2", "file": "request file: steps=4"}.get(way, "request file")
-    assert content["trigger"] == f"launcher: {trigger}"
+    assert (content["complete"], len(steps)) == (True, 4 if way == "file" else 2)
+    asked = "request file: steps=4" if way == "file" else "signal SIGUSR2"
+    assert content["trigger"] == f"launcher: {asked}"
+
+
+def test_the_launcher_asks_for_its_program_whatever_lies_between(script, tmp_path):
+    program = f"{sys.executable} {script(ENDLESS, 'prog.py')} {tmp_path / 'log'}"
+    shell = ["sh", "-c", f"{program}; exit $?"]  # which the signal would end, if it were passed on
+    with start(tmp_path, "--on-request", "--active", "1", "--", *shell) as launcher:
+        launcher.stdout.readline()
+        launcher.send_signal(signal.SIGUSR2)
+        _, errors = launcher.communicate(timeout=60)
+    assert launcher.returncode == 0, errors
+    ((content, steps),) = runs(tmp_path)
+    assert (content["trigger"], len(steps)) == ("launcher: request file", 1)
 
 
 def test_a_killed_launcher_does_not_take_the_run_with_it(script, tmp_path):
@@ -210,19 +214,25 @@ def test_a_killed_launcher_does_not_take_the_run_with_it(script, tmp_path):
     assert (content["complete"], steps) == (True, [30, 31, 32])
 
 
-def test_nobody_asked(launch, script):
-    done = launch("--on-request", "--on-slow", "--slow-ratio", "1000", "--", sys.executable, script(STEPS))
-    assert done.stderr.decode() == (
-        "tpuprof: There is no run: the program ended after 8 steps; no step was slow enough, nobody asked for a "
-        "capture.\n"
-    )
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            {"on_request": True, "on_slow": True},
+            "ended after 8 steps; no step was slow enough, nobody asked for a capt",
+        ),
+        ({"on_slow": True}, "ended after 8 steps; no step was slow enough."),
+        ({"on_request": True}, "ended after 8 steps; nobody asked for a capture."),
+        ({"every": 100}, "ended before step 10: it ran 8 steps. Try --steps 4:8."),
+    ],
+)
+def test_nothing_to_capture(options, told):
+    status = {"stage": "backend", "steps": 8, "exited": True}
+    (message,) = _summarise(0, [status], plan_of(CommandOptions(**options))).messages
+    assert f"There is no run: the program {told}" in message
 
 
-def test_options_reach_the_profiler_and_wrong_ones_stop_the_start(launch, script, tmp_path):
-    done = launch("--steps", "1:2", "--option", "python_tracer_level=1", "--", sys.executable, script(STEPS))
-    assert done.returncode == 0
-    ((content, _),) = runs(tmp_path)
-    assert content["options"]["python_tracer_level"] == 1
+def test_wrong_options_stop_the_start(launch):
     done = launch("--option", "python_trace_level=1", "--", "/bin/echo", "hi")
     assert done.stdout == b""
     assert "Did you mean python_tracer_level?" in done.stderr.decode()
