@@ -113,6 +113,13 @@ def test_the_end_of_the_program_inside_the_window_keeps_what_there_is(make, tmp_
     assert controller.profiler.calls.count("stop") == 1
 
 
+def test_an_incomplete_run_is_told_although_a_complete_one_follows(make, tmp_path):
+    controller = make("1:9")
+    controller._changed("done", path="/a", reason="cut")
+    controller._changed("done", path="/b", reason=None)
+    assert (status(tmp_path)["paths"], status(tmp_path)["reason"]) == (["/a", "/b"], "cut")
+
+
 def test_the_end_before_the_window_reports_the_steps(make, tmp_path):
     controller = make("5:6")
     run_steps(controller, 3)

@@ -217,6 +217,24 @@ def test_termination_keeps_what_there_is_and_says_so(tmp_path, body):
     assert 1 in step_numbers(session)
 
 
+def test_termination_while_the_trace_is_handed_over_waits_for_it(tmp_path):
+    body = (
+        "from tpuprof.capture.profiler import JaxProfiler\n"
+        "stop = JaxProfiler.stop\n"
+        "def slow(self): print('recording', flush=True); time.sleep(0.7); return stop(self)\n"
+        "JaxProfiler.stop = slow\n"
+        "with tpuprof.capture(sys.argv[1]):\n"
+        "    with tpuprof.step(1): f(x).block_until_ready()\n"
+        "print('survived')\n"
+    )
+    code, output, errors = run(tmp_path, body, number=signal.SIGTERM)
+    assert (code, output, errors) == (-signal.SIGTERM, "", "")
+    (session,) = (tmp_path / "plugins" / "profile").iterdir()
+    (content,) = read_sidecars(session).values()
+    assert content["complete"] is True
+    assert step_numbers(session) == [1]
+
+
 def test_the_end_of_the_program_inside_a_capture_keeps_what_there_is(tmp_path):
     body = "c = tpuprof.capture(sys.argv[1]); c.start()\nwith tpuprof.step(1): f(x).block_until_ready()\nready()\n"
     code, _, errors = run(tmp_path, body)

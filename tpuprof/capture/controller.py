@@ -47,6 +47,7 @@ class Controller:
         self._plan = spec.plan
         self._status = status
         self._paths: list[str] = []
+        self._reason: str | None = None  # why the last run that is not complete is not
         self._backend_at: float | None = None
         self.lifeline = Lifeline(
             on_exit=self.at_exit, on_termination=self.terminated, on_fork=self._forked, look=self._look
@@ -103,7 +104,9 @@ class Controller:
     def _changed(self, stage: str, *, path: str | None = None, reason: str | None = None) -> None:
         if path is not None:
             self._paths.append(path)
-            self._status.update(stage=stage, path=path, paths=self._paths, reason=reason, steps=self.director.steps)
+            self._reason = reason or self._reason
+            facts = {"path": path, "paths": self._paths, "reason": self._reason}
+            self._status.update(stage=stage, **facts, steps=self.director.steps)
         elif stage == "recording":
             self._status.update(stage=stage, steps=self.director.steps)
 
