@@ -356,9 +356,13 @@ def test_a_profiler_is_used_once_and_stopping_twice_is_nothing(fakes, tmp_path):
 
 def test_marks_of_jax_are_given_back(fakes, tmp_path):
     before = dict(vars(jax.profiler.StepTraceAnnotation))
+    start = jax.profiler.start_trace
     with Profiler(tmp_path):
         assert dict(vars(jax.profiler.StepTraceAnnotation)) != before
+        assert jax.profiler.start_trace is not start
     assert {name: vars(jax.profiler.StepTraceAnnotation).get(name) for name in before} == before
+    assert jax.profiler.start_trace is start
+    assert jax._src.profiler.start_trace is start
 
 
 def test_breaking_out_of_steps_ends_the_profiler(fakes, tmp_path):

@@ -24,6 +24,9 @@ class MarkPatch:
         self._give_way = give_way
         self._annotation: Any = None
         self._own: dict[str, Any] = {}
+        self._homes: list[Any] = []  # modules whose start function is ours
+        self._original: Any = None
+        self._replacement: Any = None
 
     def apply(self) -> None:
         """Changes the annotation class and the start functions.
@@ -45,13 +48,20 @@ class MarkPatch:
 
         start_trace.__doc__ = original.__doc__
         start_trace.__wrapped__ = original  # pyright: ignore[reportFunctionMemberAccess]
-        public.start_trace = start_trace
+        self._homes = [public]
         # jax.profiler.trace calls the function under its private address.
         if getattr(private, "start_trace", None) is original:
-            private.start_trace = start_trace
+            self._homes.append(private)
+        for home in self._homes:
+            home.start_trace = start_trace
+        self._original, self._replacement = original, start_trace
 
     def restore(self) -> None:
-        """Gives the annotation class its own methods back; the start function only passes calls on."""
+        """Gives the annotation class and the start functions back, unless others have changed them since."""
+        for home in self._homes:
+            if home.start_trace is self._replacement:
+                home.start_trace = self._original
+        self._homes = []
         cls, self._annotation = self._annotation, None
         if cls is None:
             return
