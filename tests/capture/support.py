@@ -73,6 +73,10 @@ class FakeProfiler:
         self._called("start")
         self.process.holder = self
 
+    def check_devices(self) -> None:
+        if "check_devices" in self.failures:
+            raise self.failures["check_devices"]
+
     def stop(self) -> bytes:
         assert self.process.holder is self
         self.process.holder = None

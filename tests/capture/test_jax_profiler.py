@@ -221,3 +221,16 @@ def test_a_jax_that_is_too_old_is_said(tmp_path, monkeypatch):
     with capture(tmp_path) as made:
         pass
     assert str(made.error) == "This jax has no profiler options. Install jax 0.6.2 or newer."
+
+
+def test_devices_that_fail_after_the_profiler_are_named(tmp_path, monkeypatch):
+    def broken(jax):
+        raise RuntimeError("INTERNAL: context is poisoned\nmore")
+
+    with capture(tmp_path) as made:
+        work()
+        made._profiler.drain = lambda: monkeypatch.setattr(profiler_module, "_touch_devices", broken)
+    assert made.path is not None
+    assert str(made.error).startswith(
+        "The devices fail since the profiler was stopped. RuntimeError: INTERNAL: context is poisoned."
+    )

@@ -157,6 +157,18 @@ def test_failing_devices_do_not_cost_the_trace(new_capture):
     assert content["errors"] == ["Waiting for the devices failed: RuntimeError: device on fire"]
 
 
+def test_devices_that_the_profiler_broke_are_said_and_the_trace_is_kept(new_capture):
+    made = failing(new_capture, "check_devices", CaptureError("The devices fail."))()
+    with made:
+        pass
+    assert (made.state, str(made.error)) == (CaptureState.DONE, "The devices fail.")
+    assert made.path is not None
+    hurried = failing(new_capture, "check_devices", CaptureError("The devices fail."))()
+    hurried.start()
+    hurried.stop(drain=False)  # nobody knows whether they worked before
+    assert hurried.error is None
+
+
 def test_an_interrupt_during_the_start_passes_and_frees_the_profiler(new_capture):
     made = failing(new_capture, "drain", KeyboardInterrupt())()
     with pytest.raises(KeyboardInterrupt), made:

@@ -56,6 +56,14 @@ class Profiler(Protocol):
         """
         ...
 
+    def check_devices(self) -> None:
+        """Proves that the devices still work after the end of the session.
+
+        Raises:
+            CaptureError: they do not.
+        """
+        ...
+
 
 class JaxProfiler:
     """jax's profiler in this process."""
@@ -85,9 +93,19 @@ class JaxProfiler:
             with suppress(Exception):
                 if not array.is_deleted():
                     array.block_until_ready()
-        for device in jax.local_devices():
-            jax.device_put(0, device).block_until_ready()
+        _touch_devices(jax)
         jax.effects_barrier()
+
+    def check_devices(self) -> None:
+        """Sends every local device a number, as a program's next step would."""
+        try:
+            _touch_devices(_import("jax"))
+        except Exception as error:
+            raise CaptureError(
+                "The devices fail since the profiler was stopped.",
+                why=f"{_line(error)}.",
+                hint="Known of some drivers: capture without device tracing, or update the driver.",
+            ) from error
 
     def start(self, options: CaptureOptions, logdir: Path) -> None:
         """Starts jax's session, unless one is running already."""
@@ -156,6 +174,11 @@ class JaxProfiler:
         if self._staging is not None:
             shutil.rmtree(self._staging, ignore_errors=True)
             self._staging = None
+
+
+def _touch_devices(jax: Any) -> None:
+    for device in jax.local_devices():
+        jax.device_put(0, device).block_until_ready()
 
 
 def _import(name: str) -> Any:

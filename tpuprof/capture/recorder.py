@@ -294,7 +294,7 @@ class Capture:
             raise self.error from self.error.__cause__
 
     def _collect(self, take: Callable[[bytes, list[float], int], None], drain: bool, timeout_s: float) -> None:
-        times = [time.perf_counter()]
+        times, drained = [time.perf_counter()], False
 
         def work() -> None:
             stop_ns = time.time_ns()
@@ -305,8 +305,10 @@ class Capture:
                 self.trace_bytes = len(data)
                 take(data, times, stop_ns)
                 self.state = CaptureState.DONE
+                if drained:  # devices that worked until now and do not any more: the profiler broke them
+                    self._profiler.check_devices()
             except BaseException as error:
-                self.state = CaptureState.FAILED
+                self.state = CaptureState.FAILED if self.path is None else CaptureState.DONE
                 self._fail(error)
             finally:
                 release(self)
@@ -315,6 +317,7 @@ class Capture:
         try:
             if drain:
                 self._profiler.drain()
+                drained = True
         except Exception as error:  # the devices failed: what was recorded until then is all the more wanted
             self._problems.append(f"Waiting for the devices failed: {type(error).__name__}: {error}")
         finally:
