@@ -27,6 +27,7 @@ from tpuprof.tables.rows import (
     Shift,
     StepMarks,
 )
+from tpuprof.tables.stated import STATED_STATS
 
 TPU_PLANE = re.compile(r"/device:TPU:(\d+)\Z")
 OPS_LINE, ASYNC_LINE, MODULES_LINE, STEPS_LINE, TRACEME_LINE = (
@@ -45,7 +46,7 @@ BUFFERS_DROPPED = "Trace Buffers Dropped"
 _BARRIER = "barrier-cores"
 _WAITS = (_BARRIER, "dependency-wait")
 # Facts that newer runtimes write on each event instead of on the event's metadata.
-_EVENT_FACTS = ("program_id", "hlo_category", "tf_op", "source")
+_EVENT_FACTS = ("program_id", "hlo_category", "tf_op", "source", *STATED_STATS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
