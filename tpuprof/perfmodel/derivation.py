@@ -107,7 +107,7 @@ class Derivation:
         return replace(self, assumptions=self.assumptions + new)
 
     def to_json(self) -> dict[str, object]:
-        """``answer``, ``regime``, ``formula``, ``inputs``, ``assumptions``, ``steps`` (the keys of the contract), ``source``.
+        """``answer``, ``regime``, ``formula``, ``inputs``, ``assumptions``, ``steps`` of the contract, and ``source``.
 
         Everything in it is plain JSON; an infinite number is the text ``infinity``, an undefined one is null.
         """
