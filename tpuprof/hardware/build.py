@@ -1,0 +1,104 @@
+"""Chips from what the files say of them, later files over earlier ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, cast
+
+from tpuprof.errors import UsageError
+from tpuprof.hardware.chip import Chip, Fact, Figure, Ici, WrapRule
+from tpuprof.hardware.entries import FACTS, FIGURES, Entry
+
+_TOP_FIGURES = tuple(key for key in FIGURES if "." not in key)
+_TOP_FACTS = (
+    "cores_per_chip", "devices_per_chip", "mxu_size", "mxus_per_core", "sparse_cores", "host_shape", "pod_shape",
+    "pod_chips", "max_job_shape", "scale_up_size", "scale_out_unit_size", "sms",
+)  # fmt: skip
+_ICI_FIGURES = tuple(key.removeprefix("ici.") for key in FIGURES if key.startswith("ici."))
+_ICI_FACTS = ("dims", "links", "wrap_rule")
+
+
+def build_chip(entries: Iterable[Entry], edition: str) -> Chip:
+    """The chip that the entries describe together; a later entry replaces single figures of an earlier one.
+
+    Raises:
+        UsageError: no entry says what platform it is, or a part of the ICI description is missing.
+    """
+    name, note = "", ""
+    platform: Literal["tpu", "gpu"] | None = None
+    aliases: dict[str, None] = {}
+    figures: dict[str, Figure] = {}
+    facts: dict[str, Fact] = {}
+    reasons: dict[str, str] = {}
+    for entry in entries:
+        name = name or entry.name
+        platform = entry.platform or platform
+        note = entry.note or note
+        aliases |= dict.fromkeys(entry.aliases)
+        figures |= entry.figures
+        facts |= entry.facts
+        reasons |= entry.reasons
+        if "pod_shape" in entry.facts and "pod_chips" not in entry.facts:
+            facts.pop("pod_chips", None)
+    if platform is None:
+        raise UsageError(
+            f"{name!r} is a new chip, so its platform must be stated.",
+            where=f"[chips.{name}]",
+            hint='Write platform = "tpu" or platform = "gpu", or use the name of a known chip to change its figures.',
+        )
+    _add_vmem_bandwidth(figures, facts)
+    _add_pod_chips(facts)
+    values: dict[str, Any] = {key: figures[key] for key in _TOP_FIGURES if key in figures}
+    values |= {key: facts[key].value for key in _TOP_FACTS if key in facts}
+    return Chip(
+        name=name,
+        platform=platform,
+        edition=edition,
+        aliases=tuple(aliases),
+        peak={key.removeprefix("peak."): figure for key, figure in figures.items() if key.startswith("peak.")},
+        ici=_ici(name, figures, facts),
+        facts={key: facts[key] for key in FACTS if key in facts},
+        reasons={key: text for key, text in reasons.items() if key not in figures},
+        note=note,
+        **values,
+    )
+
+
+def _add_vmem_bandwidth(figures: dict[str, Figure], facts: Mapping[str, Fact]) -> None:
+    """VMEM bandwidth is stated only as a multiple of HBM bandwidth, so it follows the latter."""
+    ratio, hbm = facts.get("vmem_over_hbm"), figures.get("hbm_bandwidth")
+    if ratio is None or hbm is None or "vmem_bandwidth" in figures:
+        return
+    times = cast("int", ratio.value)
+    note = f"derived: {times} x the HBM bandwidth of {hbm.value / 1e9:,.0f} GB/s; {ratio.note}"
+    figures["vmem_bandwidth"] = Figure(times * hbm.value, "B/s", ratio.source, note, unverified=ratio.unverified)
+
+
+def _add_pod_chips(facts: dict[str, Fact]) -> None:
+    shape = facts.get("pod_shape")
+    if shape is None or "pod_chips" in facts:
+        return
+    chips = 1
+    for size in cast("tuple[int, ...]", shape.value):
+        chips *= size
+    facts["pod_chips"] = Fact(chips, shape.source, "product of the pod's shape")
+
+
+def _ici(name: str, figures: Mapping[str, Figure], facts: Mapping[str, Fact]) -> Ici | None:
+    said = [key for key in (*figures, *facts) if key.startswith("ici.")]
+    if not said:
+        return None
+    missing = [key for key in _ICI_FACTS if f"ici.{key}" not in facts]
+    if missing:
+        raise UsageError(
+            f"The ICI of {name} lacks {', '.join(missing)}.",
+            where=f"[chips.{name}.ici]",
+            hint='Write, for example, dims = 2, links = 4, wrap_rule = "only_16".',
+        )
+    values: dict[str, Any] = {key: figures[f"ici.{key}"] for key in _ICI_FIGURES if f"ici.{key}" in figures}
+    return Ici(
+        dims=cast("int", facts["ici.dims"].value),
+        links=cast("int", facts["ici.links"].value),
+        wrap_rule=cast("WrapRule", facts["ici.wrap_rule"].value),
+        **values,
+    )
