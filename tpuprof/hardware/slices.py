@@ -40,17 +40,17 @@ def parse_slice(text: str, edition: str | None = None) -> Slice:
     """
     found = _NAME.match(text)
     if found is None:
-        raise UsageError(f"{text!r} names no slice", hint=_FORMS)
+        raise UsageError(f"{text!r} names no slice.", hint=_FORMS)
     chip = find(found["chip"].strip(), edition=edition)
     slices = int(found["slices"] or 1)
     if not 1 <= slices <= _MAX_SLICES:
-        raise UsageError(f"{text!r} asks for {slices} slices", why=f"1 to {_MAX_SLICES} slices are possible.")
+        raise UsageError(f"{text!r} asks for {slices} slices.", why=f"1 to {_MAX_SLICES} slices are possible.")
     if found["count"]:
         return make_slice(chip, default_shape(chip, _chips_of_name(chip, int(found["count"]), text)), slices=slices)
     shape = tuple(map(int, re.split("[xX×]", found["shape"])))
     if chip.ici is not None and len(shape) == 1 and chip.ici.dims > 1 and shape != (1,):
         raise UsageError(
-            f"{text!r} gives one number as a shape",
+            f"{text!r} gives one number as a shape.",
             why=f"{chip.name} slices have {chip.ici.dims} axes.",
             hint=f"Write {chip.name}-{shape[0]} for a size, or the length of every axis.",
         )
@@ -69,7 +69,7 @@ def make_slice(chip: Chip, shape: tuple[int, ...], *, twisted: bool = False, sli
     problem = shape_problem(chip, shape)
     if problem:
         raise UsageError(
-            f"{chip.name} has no slice of shape {'x'.join(map(str, shape))}", why=problem, hint=_nearby(chip, shape)
+            f"{chip.name} has no slice of shape {'x'.join(map(str, shape))}.", why=problem, hint=_nearby(chip, shape)
         )
     whole = _with_all_axes(chip, shape)
     return Slice(chip, whole, wraparound(chip, whole), twisted, slices)
@@ -120,16 +120,16 @@ def default_shape(chip: Chip, n_chips: int) -> tuple[int, ...]:
         UsageError: no slice of the chip has this many chips.
     """
     if chip.ici is None:
-        raise UsageError(f"{chip.name} has no torus of links", hint="Slices exist for TPUs.")
+        raise UsageError(f"{chip.name} has no torus of links.", hint="Slices exist for TPUs.")
     candidates = _shapes(n_chips, chip.ici.dims)
     possible = [shape for shape in candidates if not shape_problem(chip, shape)]
     if not possible:
         raise UsageError(
-            f"{chip.name} has no slice of {n_chips} chips",
+            f"{chip.name} has no slice of {n_chips} chips.",
             why="No shape of so many chips is built.",
             hint=f"Slices nearby have {_sizes_nearby(chip, n_chips)} chips.",
         )
-    return min(possible, key=lambda shape: (sum(shape), shape[::-1]))
+    return min(possible, key=lambda shape: (sum(shape), shape))
 
 
 def twistable(where: Slice) -> bool:
@@ -142,13 +142,13 @@ def _chips_of_name(chip: Chip, count: int, text: str) -> int:
         return count
     if chip.name not in _COUNT_CORES:
         raise UsageError(
-            f"{text!r} has no known meaning",
+            f"{text!r} has no known meaning.",
             why=f"No document says whether {chip.name}-N counts chips or TensorCores.",
             hint=f"Give the shape, such as {chip.name}:4x4x4.",
         )
     if count % chip.cores_per_chip or count < 1:
         raise UsageError(
-            f"{text!r} is no whole number of chips",
+            f"{text!r} is no whole number of chips.",
             why=f"{chip.name}-N counts TensorCores, {chip.cores_per_chip} per chip.",
         )
     return count // chip.cores_per_chip

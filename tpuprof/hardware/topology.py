@@ -68,14 +68,14 @@ class Slice:
     def __post_init__(self) -> None:
         if not self.shape or len(self.shape) != len(self.wrap) or min(self.shape) < 1:
             raise UsageError(
-                f"shape {self.shape} with wraparound {self.wrap} is no slice",
+                f"Shape {self.shape} with wraparound {self.wrap} is no slice.",
                 why="Every axis needs a length of 1 or more and a yes or no for its wraparound.",
             )
         if self.slices < 1:
-            raise UsageError(f"{self.slices} slices are none", hint="Give 1 or more.")
+            raise UsageError(f"{self.slices} slices are none.", hint="Give 1 or more.")
         if self.twisted and not can_twist(self.shape):
             raise UsageError(
-                f"{_by(self.shape)} cannot be twisted",
+                f"{_by(self.shape)} cannot be twisted.",
                 why="Twisted tori exist for shapes k x k x 2k and k x 2k x 2k with k a multiple of 4.",
                 hint="Leave out _twisted.",
             )
@@ -142,7 +142,7 @@ class Slice:
         """
         if not 0 <= device < self.n_devices:
             raise UsageError(
-                f"device {device} is outside {self.name}",
+                f"Device {device} is outside {self.name}.",
                 why=f"Its {self.n_devices} devices have the ids 0 to {self.n_devices - 1}.",
             )
         slice_index, rest = divmod(device, self.devices_per_slice)
@@ -173,7 +173,7 @@ class Slice:
         )
         if not inside or not 0 <= place.core < self.chip.devices_per_chip or not 0 <= place.slice < self.slices:
             raise UsageError(
-                f"there is no device at {place.coords}, core {place.core}, slice {place.slice} of {self.name}"
+                f"There is no device at {place.coords}, core {place.core}, slice {place.slice} of {self.name}."
             )
         block = self._id_block()
         hosts = tuple(size // edge for size, edge in zip(self.shape, block, strict=True))
@@ -266,7 +266,7 @@ def wraparound(chip: Chip, shape: tuple[int, ...]) -> tuple[bool, ...]:
         UsageError: the chip has no torus.
     """
     if chip.ici is None:
-        raise UsageError(f"{chip.name} has no torus of links", hint="Slices exist for TPUs.")
+        raise UsageError(f"{chip.name} has no torus of links.", hint="Slices exist for TPUs.")
     if chip.ici.wrap_rule == "only_16":
         return tuple(size in {FULL_RING, max(chip.pod_shape or (FULL_RING,))} for size in shape)
     whole_cubes = all(size % CUBE == 0 for size in shape)
