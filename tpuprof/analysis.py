@@ -166,25 +166,7 @@ class Context:
 
     def counted(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Those rows (with columns ``device`` and ``step``) that lie in counted steps; all of them without steps."""
-        import numpy as np
-
-        if self.trace.step_source == "none":
-            return rows
-        steps = self.trace.steps
-        wanted = steps[steps["counted"]]
-        if len(wanted) == len(steps) and not bool(rows["step"].isna().any()):
-            return rows
-        # One integer per (core, step): joining text keys would cost more than everything else.
-        numbers = np.unique(steps["step"].to_numpy())
-        width = len(numbers) + 1
-
-        def key(frame: pd.DataFrame) -> Any:
-            at = np.searchsorted(numbers, frame["step"].astype("Int64").to_numpy(np.int64, na_value=0))
-            at = np.where(np.asarray(frame["step"].isna()), len(numbers), at)
-            codes = frame["device"].cat.set_categories(steps["device"].cat.categories).cat.codes.to_numpy(np.int64)
-            return codes * width + at
-
-        return rows[np.isin(key(rows), key(wanted))].reset_index(drop=True)
+        return self.trace.counted(rows)
 
     def fraction(self, ps: float) -> float:
         """A time per step as a share of the mean step; 0 without a step."""

@@ -16,6 +16,7 @@ from tpuprof.errors import InputError, UsageError
 from tpuprof.formats.discover import find_run
 from tpuprof.formats.recording import Source
 from tpuprof.formats.recordings import Recordings
+from tpuprof.formats.xspace import I32
 from tpuprof.hlo import load_hlo
 from tpuprof.quality import SEVERITIES, Quality, worst
 from tpuprof.reading import read_hosts
@@ -168,6 +169,13 @@ class Trace:
         return self._in_steps(ops_frame(self.built))
 
     @cached_property
+    def op_rows(self) -> I32:
+        """For each row of ``ops`` the row of ``built.infos`` that says what the op is."""
+        from tpuprof.tables.frames import op_rows
+
+        return op_rows(self.built, self.selected_steps)
+
+    @cached_property
     def modules(self) -> pd.DataFrame:
         """Executions of programs."""
         from tpuprof.tables.frames import modules_frame
@@ -277,6 +285,12 @@ class Trace:
             _must_exist("step", sorted(numbers - set(have)), have)
             chosen = numbers if chosen is None else numbers & chosen
         return replace(self, built=built, selected_steps=chosen)
+
+    def counted(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Those rows (with columns ``device`` and ``step``) that lie in counted steps; all of them without steps."""
+        from tpuprof.tables.stats import in_counted_steps
+
+        return rows if self.step_source == "none" else in_counted_steps(rows, self.steps)
 
     def op_stats(self, by: str = "op") -> pd.DataFrame:
         """Ops aggregated by ``op``, ``kind``, ``scope``, ``source`` or ``module``, largest self time first."""

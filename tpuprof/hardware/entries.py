@@ -180,9 +180,7 @@ def _details(key: str, value: object, where: str) -> tuple[object, Mapping[str, 
     return details["value"], details
 
 
-def _described(
-    details: Mapping[str, object], key: str, origin: Origin, where: str
-) -> tuple[str, str, str, bool]:
+def _described(details: Mapping[str, object], key: str, origin: Origin, where: str) -> tuple[str, str, str, bool]:
     unverified = details.get("unverified", False)
     if not isinstance(unverified, bool):
         raise UsageError(f"unverified of {key} must be true or false, not {unverified!r}.", where=where)

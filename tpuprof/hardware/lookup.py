@@ -51,7 +51,9 @@ def chip(name: str, *, edition: str | None = None, files: Sequence[HardwareFile]
     return _built(catalog, key, chosen)
 
 
-def find_chip(device_kind: str | None, *, edition: str | None = None, files: Sequence[HardwareFile] = ()) -> Chip | None:
+def find_chip(
+    device_kind: str | None, *, edition: str | None = None, files: Sequence[HardwareFile] = ()
+) -> Chip | None:
     """The chip of a device kind as a trace states it; null if it is not known, never a similar one.
 
     Raises:

@@ -81,7 +81,9 @@ def _parse(text: str, unit: str, name: str, where: str, hint: str) -> float:
     factor = _factor(match[2], unit)
     if factor is None:
         other = next((u for u in _UNITS if u != unit and match[2] and _factor(match[2], u, bare=False)), None)
-        why = f"{match[2]!r} is a unit of another quantity ({other})." if other else f"{match[2]!r} is not a known unit."
+        why = (
+            f"{match[2]!r} is a unit of another quantity ({other})." if other else f"{match[2]!r} is not a known unit."
+        )
         raise UsageError(f"{name} is in {unit}, not {text!r}.", where=where, why=why, hint=hint)
     return number * factor
 

@@ -13,6 +13,8 @@ from tpuprof.perfmodel.derivation import Quantity
 LINKS = ("hbm", "vmem", "ici", "dcn", "pcie", "scale-up", "scale-out")
 """The links that can carry the bytes of a roofline."""
 USER = "given by the user"
+_PASSES = {"x3": "high", "x6": "highest", "x9": "highest", "f32": "default"}
+"""Precisions by the last part of the name of a dot algorithm, such as ``dot_bf16_bf16_f32_x3``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,15 @@ class Rates:
     def matmul_rate(self, dtype: str, precision: str = "default") -> Rate:
         """The rate of matmuls of a type; its value is null with a reason if there is none.
 
+        Args:
+            dtype: an element type, or one with its precision as cost analyses write it (``f32@highest``).
+            precision: where the type is without one.
+
         Raises:
             UsageError: there is no such precision.
         """
+        dtype, _, own = dtype.partition("@")
+        precision = _PASSES.get(own.rpartition("_")[2], own) if own else precision
         if self.peak is not None:
             return self.peak
         if self.chip is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from tpuprof.formats.recording import Recording
-from tpuprof.formats.xspace import I64
+from tpuprof.formats.xspace import I32, I64
 from tpuprof.tables import schemas
 from tpuprof.tables.build import Built, Core
 from tpuprof.tables.clock import line_base_ps, session_start_ns
@@ -55,6 +55,16 @@ def ops_frame(built: Built) -> pd.DataFrame:
         copy=False,
     )
     return schemas.OPS.check(frame)
+
+
+def op_rows(built: Built, steps: Collection[int] | None = None) -> I32:
+    """For each row of table ``ops`` the row of ``built.infos``; only those of some steps if these are given."""
+    keep = [np.flatnonzero(core.levels >= 0) for core in built.cores]
+    info = cat([core.record.ops.info[rows] for core, rows in zip(built.cores, keep, strict=True)], np.int32)
+    if steps is None:
+        return info
+    number, missing = _steps_of(built, keep)
+    return info[np.isin(number, list(steps)) & ~missing]
 
 
 def modules_frame(built: Built) -> pd.DataFrame:
