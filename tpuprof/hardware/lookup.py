@@ -9,7 +9,6 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files as resources
 from pathlib import Path
 from typing import cast
 
@@ -26,6 +25,7 @@ Figures that a document does not print keep the datasheet's, whose source says s
 """
 
 HardwareFile = str | os.PathLike[str]
+_DATA = Path(__file__).with_name("data")
 _PACKAGED = ("tpu.toml", "nvidia.toml", "amd.toml")
 _MOST_BYTES = 1_000_000
 _SEPARATORS = re.compile(r"[\s_\-]+")
@@ -51,7 +51,9 @@ def chip(name: str, *, edition: str | None = None, files: Sequence[HardwareFile]
     return _built(catalog, key, chosen)
 
 
-def find_chip(device_kind: str | None, *, edition: str | None = None, files: Sequence[HardwareFile] = ()) -> Chip | None:
+def find_chip(
+    device_kind: str | None, *, edition: str | None = None, files: Sequence[HardwareFile] = ()
+) -> Chip | None:
     """The chip of a device kind as a trace states it; null if it is not known, never a similar one.
 
     Raises:
@@ -97,7 +99,7 @@ def _built(catalog: _Catalog, key: str, edition: str) -> Chip:
     if printed is not None:
         if key in printed:
             layers.append(printed[key])
-        elif not own:
+        elif key in _packaged().entries:
             raise UsageError(
                 f"The edition {edition} says nothing of {key}.",
                 hint=f"It has {', '.join(printed)}; or use the edition {DATASHEET}.",
@@ -186,7 +188,7 @@ def _edition_entries(edition: str) -> dict[str, Entry] | None:
 
 
 def _packaged_table(name: str) -> dict[str, object]:
-    return tomllib.loads((resources("tpuprof.hardware") / "data" / name).read_text(encoding="utf-8"))
+    return tomllib.loads((_DATA / name).read_text(encoding="utf-8"))
 
 
 def _user_entries(path: HardwareFile) -> list[Entry]:
