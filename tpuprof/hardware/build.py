@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from tpuprof.errors import UsageError
-from tpuprof.hardware.chip import Chip, Fact, Figure, Ici, WrapRule
+from tpuprof.hardware.chip import Chip, Fact, Figure, Ici, Platform, WrapRule
 from tpuprof.hardware.entries import FACTS, FIGURES, Entry
 
 _TOP_FIGURES = tuple(key for key in FIGURES if "." not in key)
@@ -25,7 +25,7 @@ def build_chip(entries: Iterable[Entry], edition: str) -> Chip:
         UsageError: no entry says what platform it is, or a part of the ICI description is missing.
     """
     name, note = "", ""
-    platform: Literal["tpu", "gpu"] | None = None
+    platform: Platform | None = None
     aliases: dict[str, None] = {}
     figures: dict[str, Figure] = {}
     facts: dict[str, Fact] = {}
@@ -44,7 +44,7 @@ def build_chip(entries: Iterable[Entry], edition: str) -> Chip:
         raise UsageError(
             f"{name!r} is a new chip, so its platform must be stated.",
             where=f"[chips.{name}]",
-            hint='Write platform = "tpu" or platform = "gpu", or use the name of a known chip to change its figures.',
+            hint='Write platform = "tpu" (or "gpu", "cpu"), or use the name of a known chip to change its figures.',
         )
     _add_vmem_bandwidth(figures, facts)
     _add_pod_chips(facts)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from tpuprof.errors import UsageError
-from tpuprof.hardware.chip import Fact, Figure
+from tpuprof.hardware.chip import Fact, Figure, Platform
 from tpuprof.hardware.dtypes import CLASSES
 from tpuprof.hardware.quantity import parse_quantity
 
@@ -68,7 +68,8 @@ FACTS: dict[str, Kind] = {
 _TABLES = ("peak", "ici")
 _PLAIN = ("platform", "aliases", "note", "reasons")
 _DETAILS = ("value", "source", "note", "conflict", "unverified")
-_PLATFORMS = ("tpu", "gpu")
+_PLATFORMS = ("tpu", "gpu", "cpu")
+_LONGEST_NAME = 64
 _WRAP_RULES = ("only_16", "multiples_of_4")
 _MOST_AXES = 3
 _MOST_COUNT = 1_000_000
@@ -80,7 +81,7 @@ class Entry:
     """What one file says of one chip: figures and facts by key; what it does not say is absent."""
 
     name: str
-    platform: Literal["tpu", "gpu"] | None = None
+    platform: Platform | None = None
     aliases: tuple[str, ...] = ()
     note: str = ""
     figures: Mapping[str, Figure] = field(default_factory=dict[str, Figure])
@@ -107,7 +108,7 @@ def read_entry(name: str, table: object, origin: Origin) -> Entry:
     Raises:
         UsageError: a key is unknown, or a value has the wrong type, the wrong unit or no sensible size.
     """
-    where = f"{origin.where}, [chips.{name}]"
+    where = f"{origin.where}, [chips.{name[:_LONGEST_NAME]}]"
     rows = _flat(_mapping(table, "a chip", where), where)
     figures: dict[str, Figure] = {}
     facts: dict[str, Fact] = {}
@@ -119,15 +120,20 @@ def read_entry(name: str, table: object, origin: Origin) -> Entry:
         elif key not in _PLAIN:
             raise _unknown(key, where)
     aliases = rows.get("aliases", [])
-    if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in cast("list[object]", aliases)):
+    if not isinstance(aliases, list):
         raise UsageError("aliases must be a list of names.", where=where, hint='Write aliases = ["name"].')
+    for alias in [name, *cast("list[object]", aliases)]:
+        if not isinstance(alias, str) or not alias.strip() or len(alias) > _LONGEST_NAME or not alias.isprintable():
+            raise UsageError(
+                f"{alias!r} is no name for a chip.", where=where, hint=f"Use 1 to {_LONGEST_NAME} printable characters."
+            )
     reasons = _mapping(rows.get("reasons", {}), "reasons", where)
     platform = rows.get("platform")
     if platform is not None and platform not in _PLATFORMS:
         raise UsageError(f"{platform!r} is no platform.", where=where, hint=f"Platforms: {', '.join(_PLATFORMS)}.")
     return Entry(
         name,
-        cast("Literal['tpu', 'gpu'] | None", platform),
+        platform,
         tuple(cast("list[str]", aliases)),
         origin.expand(_text(rows.get("note", ""), "note", where)),
         figures,

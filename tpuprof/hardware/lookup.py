@@ -9,7 +9,6 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files as resources
 from pathlib import Path
 from typing import cast
 
@@ -26,6 +25,7 @@ Figures that a document does not print keep the datasheet's, whose source says s
 """
 
 HardwareFile = str | os.PathLike[str]
+_DATA = Path(__file__).with_name("data")
 _PACKAGED = ("tpu.toml", "nvidia.toml", "amd.toml")
 _MOST_BYTES = 1_000_000
 _SEPARATORS = re.compile(r"[\s_\-]+")
@@ -99,7 +99,7 @@ def _built(catalog: _Catalog, key: str, edition: str) -> Chip:
     if printed is not None:
         if key in printed:
             layers.append(printed[key])
-        elif not own:
+        elif key in _packaged().entries:
             raise UsageError(
                 f"The edition {edition} says nothing of {key}.",
                 hint=f"It has {', '.join(printed)}; or use the edition {DATASHEET}.",
@@ -188,7 +188,7 @@ def _edition_entries(edition: str) -> dict[str, Entry] | None:
 
 
 def _packaged_table(name: str) -> dict[str, object]:
-    return tomllib.loads((resources("tpuprof.hardware") / "data" / name).read_text(encoding="utf-8"))
+    return tomllib.loads((_DATA / name).read_text(encoding="utf-8"))
 
 
 def _user_entries(path: HardwareFile) -> list[Entry]:

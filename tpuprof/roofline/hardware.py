@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tpuprof.errors import UsageError
-from tpuprof.hardware import Chip, Figure, chip, find_chip
-from tpuprof.hardware.peaks import given_chip
+from tpuprof.hardware import Chip, Figure, Peaks, chip, find_chip, parse_peaks, unknown_device
 from tpuprof.quality import Quality
 from tpuprof.tables.rows import Device
 from tpuprof.text import clean
@@ -19,6 +18,7 @@ TOLERANCE = 0.02
 
 _FROM_TRACE = "stated in the trace"
 _HINT = "Name the chip with --chip, or give its peaks with --peak (see `tpuprof hardware`)."
+_CPU = "The run is on CPUs, for which no peaks are known. Give them with --peak."
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,15 @@ def run_hardware(devices: Sequence[Device], options: HardwareOptions = NO_OPTION
     kinds = sorted({device.kind for device in devices if device.kind})
     table, source, reason = _table_chip(devices, kinds, options)
     quality = _disagreements(table, stated)
+    name = kinds[0] if kinds else "unknown"
+    platform = devices[0].platform if devices else "tpu"
     if options.from_trace:
         if not stated:
-            raise UsageError("The trace states no peaks.", hint=_HINT)
-        table = given_chip(table, _figures(stated, _FROM_TRACE), name=kinds[0] if kinds else "device")
+            raise UsageError("The trace states no peaks.", hint="Give them with --peak, or name the --chip.")
+        table = _stated_peaks(stated).over(table, name=name, platform=platform)
         source, reason = _FROM_TRACE, ""
     if options.peaks:
-        table = given_chip(table, options.peaks, name=kinds[0] if kinds else "device")
+        table = parse_peaks(options.peaks).over(table, name=name, platform=platform)
         source, reason = (f"{source}, --peak" if source else "--peak"), ""
     return RunHardware(table, source, reason, stated, quality)
 
@@ -101,14 +103,14 @@ def _table_chip(
         return None, "", "No device op was recorded."
     platforms = {device.platform for device in devices}
     if platforms == {"cpu"}:
-        return None, "", "The run is on CPUs, for which no peaks are known. Give them with --peak."
+        return None, "", _CPU
     if not kinds:
-        return None, "", f"The trace does not say what kind of device it ran on. {_HINT}"
+        return None, "", unknown_device(None)
     if len(kinds) > 1:
         return None, "", f"The devices are of several kinds: {', '.join(map(clean, kinds))}. {_HINT}"
     known = find_chip(kinds[0], edition=options.edition, files=options.files)
     if known is None:
-        return None, "", f"Nothing is known of the device kind {clean(kinds[0])!r}. {_HINT}"
+        return None, "", unknown_device(clean(kinds[0]))
     return known, f"{known.name}, {known.edition}", ""
 
 
@@ -137,8 +139,9 @@ def _number(value: object, scale: float) -> float | None:
     return value * scale if plain and 0 < value * scale < 1e20 else None  # type: ignore[operator]
 
 
-def _figures(stated: Mapping[str, float], source: str) -> dict[str, Figure]:
-    return {name: Figure(value, "B/s" if name == "hbm" else "FLOP/s", source) for name, value in stated.items()}
+def _stated_peaks(stated: Mapping[str, float]) -> Peaks:
+    keys = {"bf16": ("peak.bf16", "FLOP/s"), "hbm": ("hbm_bandwidth", "B/s")}
+    return Peaks({keys[name][0]: Figure(value, keys[name][1], _FROM_TRACE) for name, value in stated.items()})
 
 
 def _disagreements(table: Chip | None, stated: Mapping[str, float]) -> tuple[Quality, ...]:
@@ -164,8 +167,3 @@ def _disagreements(table: Chip | None, stated: Mapping[str, float]) -> tuple[Qua
         "published ones; --peaks-from-trace takes the others."
     )
     return (Quality("peaks_disagree", "info", message, len(apart), apart),)
-
-
-def with_source(figure: Figure, source: str) -> Figure:
-    """A figure as given by someone else."""
-    return replace(figure, source=source)
