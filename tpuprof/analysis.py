@@ -17,6 +17,7 @@ from tpuprof.quality import Quality, Severity
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tpuprof.roofline import HardwareOptions, Roofline
     from tpuprof.trace import Trace
 
 Confidence = Literal["low", "medium", "high"]
@@ -118,10 +119,12 @@ class Context:
     Args:
         trace: the run; must not be changed.
         floor: findings below this share of a step are left out.
+        hardware: what the run is set against; null for what the trace names.
     """
 
     trace: Trace
     floor: float = FLOOR
+    hardware: HardwareOptions | None = None
 
     @cached_property
     def breakdown(self) -> dict[str, Any] | None:
@@ -145,6 +148,18 @@ class Context:
 
         counted = np.flatnonzero(self.trace.steps["counted"].to_numpy())
         return self.trace.partition.take(counted)
+
+    @cached_property
+    def roofline(self) -> Roofline:
+        """What the ops of counted steps cost, against the hardware.
+
+        Raises:
+            UsageError: ``hardware`` names no chip, or a figure in it is wrong.
+            InputError: a file named by it cannot be read.
+        """
+        from tpuprof.roofline import HardwareOptions, roofline
+
+        return roofline(self.trace, self.hardware or HardwareOptions())
 
     @cached_property
     def op_groups(self) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from tpuprof.formats.recording import Source
 from tpuprof.formats.recordings import Recordings
 from tpuprof.formats.xspace import I32
 from tpuprof.hlo import load_hlo
-from tpuprof.quality import SEVERITIES, Quality, worst
+from tpuprof.quality import Quality, ordered, worst
 from tpuprof.reading import read_hosts
 from tpuprof.summary import html_summary, rich_summary
 from tpuprof.tables.build import Built, build
@@ -66,7 +66,7 @@ def load(
     programs = Programs(run_facts.programs, outside)
     built = build(run_facts, programs, step_program)
     metadata, sidecar_quality = _sidecar(files.path)
-    quality = _ordered([*(q for r in recordings.heads for q in r.quality), *sidecar_quality, *built.quality])
+    quality = ordered([*(q for r in recordings.heads for q in r.quality), *sidecar_quality, *built.quality])
     return Trace(
         name=files.name,
         path=files.path,
@@ -400,11 +400,3 @@ def _capture_quality(sidecar: Mapping[str, Any]) -> list[Quality]:
     because = because or " (the program ended or was stopped inside the window)"
     message = f"The capture ended before its window did{because}. The last step may be cut."
     return [Quality("capture_incomplete", "warning", message, None, {"errors": errors})]
-
-
-def _ordered(entries: Iterable[Quality]) -> tuple[Quality, ...]:
-    """Errors first; equal entries once."""
-    seen: dict[str, Quality] = {}
-    for entry in entries:
-        seen.setdefault(f"{entry.id}\0{entry.message}", entry)
-    return tuple(sorted(seen.values(), key=lambda entry: -SEVERITIES.index(entry.severity)))

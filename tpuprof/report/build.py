@@ -6,33 +6,29 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tpuprof import registry
+from tpuprof.analysis import Context
+from tpuprof.quality import ordered
 from tpuprof.report.plain import jsonable, records
+from tpuprof.report.roofline import roofline_section, with_costs
+from tpuprof.roofline.hardware import NO_OPTIONS, HardwareOptions
 from tpuprof.tables.schemas import IDLE_CAUSES, KIND_SOURCES, PARTS
 from tpuprof.units import PS_PER_S
 
 if TYPE_CHECKING:
     from tpuprof.analysis import Analyzer
+    from tpuprof.roofline import Roofline
     from tpuprof.trace import Trace
 
 SCHEMA_VERSION = 1
 
-_ROOFLINE_KEYS = (
-    "peak_flops",
-    "peak_source",
-    "hbm_bandwidth",
-    "mfu",
-    "mfu_is_lower_bound",
-    "time_without_cost_model_fraction",
-    "bound_by",
-    "ladder",
-)
-_OP_COST_KEYS = ("flops", "hbm_bytes", "bound_by", "roofline_efficiency", "recoverable_ps")
 _OP_KEYS = ("name", "kind", "kind_source", "detail", "module", "scope", "source", "occurrences", "total_ps", "self_ps")
 _COLLECTIVE_MEANS = ("bytes", "window_ps", "exposed_ps", "hidden_ps", "wait_ps", "transfer_ps")
 _COLLECTIVE_FIGURES = (*_COLLECTIVE_MEANS, "participants")
 
 
-def build_report(trace: Trace, analyzers: Iterable[Analyzer] | None = None) -> dict[str, Any]:
+def build_report(
+    trace: Trace, analyzers: Iterable[Analyzer] | None = None, hardware: HardwareOptions = NO_OPTIONS
+) -> dict[str, Any]:
     """The full analysis of a trace as JSON data (``schema_version`` 1).
 
     Times are in ps: rows as integers, means as floats. What is unknown is null; where a whole section is unknown,
@@ -41,20 +37,27 @@ def build_report(trace: Trace, analyzers: Iterable[Analyzer] | None = None) -> d
     Args:
         trace: the run.
         analyzers: where findings come from; null for all installed analyzers.
+        hardware: what the run is set against, where it is not what the trace names.
+
+    Raises:
+        UsageError: ``hardware`` names no chip, or a figure in it is wrong.
+        InputError: a file named by it cannot be read.
     """
-    mean, ops = trace.breakdown(), op_rows(trace)
-    analysis = registry.analyze(trace, analyzers)
+    context = Context(trace, hardware=hardware)
+    limits = context.roofline
+    mean, ops = trace.breakdown(), op_rows(trace, limits)
+    analysis = registry.analyze_context(context, analyzers)
     breakdown = _no_breakdown(trace) if mean is None else jsonable(mean)
     return {
         "schema_version": SCHEMA_VERSION,
         "command": "report",
         "run": run_facts(trace),
-        "quality": [jsonable(entry.to_json()) for entry in trace.quality],
+        "quality": [jsonable(entry.to_json()) for entry in ordered((*trace.quality, *limits.quality))],
         "steps": jsonable(trace.step_statistics()),
         "outside_steps_ps": jsonable(trace.outside_steps_ps),
         "critical_device": trace.critical_device(),
         "breakdown": breakdown,
-        "roofline": {**dict.fromkeys(_ROOFLINE_KEYS), "reason": "This version has no cost model of ops."},
+        "roofline": roofline_section(limits),
         "collectives": collective_rows(trace),
         "ops": ops,
         "attribution": attribution(ops),
@@ -80,10 +83,10 @@ def run_facts(trace: Trace) -> dict[str, Any]:
     }
 
 
-def op_rows(trace: Trace) -> list[dict[str, Any]]:
-    """Ops aggregated over cores, largest self time first; keys of costs are null in this version."""
+def op_rows(trace: Trace, roofline: Roofline) -> list[dict[str, Any]]:
+    """Ops aggregated over cores, largest self time first, with what they cost where that is known."""
     stats = trace.op_stats(by="op")
-    return [{**row, **dict.fromkeys(_OP_COST_KEYS)} for row in records(stats[list(_OP_KEYS)])]
+    return with_costs(records(stats[list(_OP_KEYS)]), roofline)
 
 
 def attribution(ops: list[dict[str, Any]]) -> dict[str, Any]:

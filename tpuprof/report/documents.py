@@ -8,6 +8,9 @@ from tpuprof.report.build import SCHEMA_VERSION, collective_rows
 from tpuprof.report.listing import Result
 from tpuprof.report.listings import collectives_listing, gaps_listing, ops_listing, steps_listing
 from tpuprof.report.plain import jsonable, records
+from tpuprof.report.roofline import OP_COST_KEYS, with_costs
+from tpuprof.roofline import roofline
+from tpuprof.roofline.hardware import NO_OPTIONS, HardwareOptions
 from tpuprof.tables.schemas import GAPS, OP_STATS, PARTS
 
 if TYPE_CHECKING:
@@ -27,17 +30,25 @@ def head(trace: Trace, command: str) -> dict[str, Any]:
     }
 
 
-def ops_result(trace: Trace, by: str, top: int | None, shown: int) -> Result:
-    """Ops aggregated by ``by``, largest self time first.
+def ops_result(trace: Trace, by: str, top: int | None, shown: int, hardware: HardwareOptions = NO_OPTIONS) -> Result:
+    """Ops aggregated by ``by``, largest self time first; single ops (``by`` is ``op``) with what they cost.
 
     Args:
         top: how many rows to give at most, null for all.
         shown: how many of them the listing for people shows at most.
+        hardware: what the run is set against, where it is not what the trace names.
+
+    Raises:
+        UsageError: ``hardware`` names no chip, or a figure in it is wrong.
+        InputError: a file named by it cannot be read.
     """
     stats = trace.op_stats(by=by)
     rows = records(stats if top is None else stats.head(top))
+    columns = OP_STATS.names
+    if by == "op":
+        rows, columns = with_costs(rows, roofline(trace, hardware)), (*columns, *OP_COST_KEYS)
     document = {**head(trace, "ops"), "by": by, "total": len(stats), "ops": rows}
-    return Result(document, "ops", OP_STATS.names, (ops_listing(document, shown),))
+    return Result(document, "ops", columns, (ops_listing(document, shown),))
 
 
 def steps_result(trace: Trace) -> Result:

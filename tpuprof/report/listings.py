@@ -6,6 +6,7 @@ from typing import Any
 
 from tpuprof.report.listing import Field, Listing, show_count, show_text
 from tpuprof.report.palette import LOOKS, present_parts
+from tpuprof.report.roofline import COST_FIELDS
 from tpuprof.text import plural
 from tpuprof.units import UNKNOWN, format_bytes, format_percent, format_ps, format_si
 
@@ -65,7 +66,7 @@ def ops_listing(document: dict[str, Any], shown: int) -> Listing:
     else:
         extra = _places(rows) if by == "op" else ()
         name = Field("name", by, role="name" if by in ("op", "module") else "tail")
-        fields = (name, *_OP_FIELDS, *extra)
+        fields = (name, *_OP_FIELDS, *_costs(rows), *extra)
     title = f"Ops by {by}: self time over all cores, share of the self time of all ops"
     if by == "op":
         title = "Ops: self time over all cores, share of the self time of all ops"
@@ -83,8 +84,13 @@ def report_ops_listing(report: dict[str, Any], shown: int, op_time_ps: int) -> L
         }
         for op in report["ops"][:shown]
     ]
-    fields = (Field("name", "op", role="name"), *_OP_FIELDS, *_places(report["ops"]))
+    fields = (Field("name", "op", role="name"), *_OP_FIELDS, *_costs(report["ops"]), *_places(report["ops"]))
     return Listing("Top ops: self time over all cores, share of all ops", "op", fields, rows, len(report["ops"]))
+
+
+def _costs(rows: list[dict[str, Any]]) -> tuple[Field, ...]:
+    """The columns of costs, where any op has one."""
+    return tuple(field for field in COST_FIELDS if any(row.get(field.key) is not None for row in rows))
 
 
 def _places(rows: list[dict[str, Any]]) -> tuple[Field, ...]:

@@ -22,17 +22,27 @@ ROOFLINE = Schema(
         Column("source", "string", "The source line, as `file:line`.", nullable=True),
         Column("executions", "int64", "Executions in counted steps on all cores."),
         Column("self_ps", "int64", "Sum of self times over them.", "ps"),
-        Column("cost_source", "string", "hlo, formula, cost_estimate, user or trace; null without a cost.", nullable=True),
+        Column(
+            "cost_source", "string", "hlo, formula, cost_estimate, user or trace; null without a cost.", nullable=True
+        ),
         Column("reason", "string", "Why there is no cost.", nullable=True),
         Column("note", "string", "What a reader of the cost should know.", nullable=True),
         Column("remat", "bool", "True if it repeats work to save memory."),
         Column("flops", "float64", "Operations of one execution, as executed.", "FLOP", nullable=True),
-        Column("matmul_flops", "float64", "Those of matrix multiplications, convolutions and attention.", "FLOP", nullable=True),
+        Column(
+            "matmul_flops",
+            "float64",
+            "Those of matrix multiplications, convolutions and attention.",
+            "FLOP",
+            nullable=True,
+        ),
         Column("dtype", "string", "The type of most of its matrix multiplications.", nullable=True),
         Column("hbm_bytes", "float64", "Bytes read from and written to HBM by one execution.", "B", nullable=True),
         Column("vmem_bytes", "float64", "The same for VMEM.", "B", nullable=True),
         Column("intensity", "float64", "Operations per byte of HBM; null without any.", "FLOP/B", nullable=True),
-        Column("compute_ps", "float64", "Operations at the peak of their types, for one execution.", "ps", nullable=True),
+        Column(
+            "compute_ps", "float64", "Operations at the peak of their types, for one execution.", "ps", nullable=True
+        ),
         Column("hbm_ps", "float64", "HBM bytes at the HBM's bandwidth.", "ps", nullable=True),
         Column("vmem_ps", "float64", "VMEM bytes at the VMEM's bandwidth.", "ps", nullable=True),
         Column("bound_ps", "float64", "The largest of these: no execution can be faster.", "ps", nullable=True),
@@ -40,12 +50,17 @@ ROOFLINE = Schema(
         Column("mean_ps", "float64", "Mean self time of one execution.", "ps"),
         Column("achieved_flops", "float64", "Operations per second of self time.", "FLOP/s", nullable=True),
         Column("achieved_hbm", "float64", "HBM bytes per second of self time.", "B/s", nullable=True),
-        Column("efficiency", "float64", "The bound over the measured time; null if above 1, see `above_peak`.", nullable=True),
+        Column(
+            "efficiency",
+            "float64",
+            "The bound over the measured time; null if above 1, see `above_peak`.",
+            nullable=True,
+        ),
         Column("above_peak", "bool", "True if the op was measured faster than its bound: peak or cost must be wrong."),
         Column("recoverable_ps", "float64", "Self time above the bound, all executions together.", "ps", nullable=True),
         Column("estimate_ps", "float64", "The compiler's own estimate for one execution.", "ps", nullable=True),
     ),
-)  # fmt: skip
+)
 
 MATMULS = Schema(
     "matmuls",
@@ -62,12 +77,23 @@ MATMULS = Schema(
         Column("executions", "int64", "Products executed on all cores."),
         Column("self_ps", "int64", "Self time of these ops, whatever else they do.", "ps"),
         Column("flops", "float64", "Operations of one product.", "FLOP"),
-        Column("padding_waste", "float64", "Share of the matrix unit's work that is padding; null on other hardware.", nullable=True),
+        Column(
+            "padding_waste",
+            "float64",
+            "Share of the matrix unit's work that is padding; null on other hardware.",
+            nullable=True,
+        ),
         Column("compute_ps", "float64", "One product at the peak of its type, without padding.", "ps", nullable=True),
-        Column("achieved_flops", "float64", "Operations per second of self time, a lower bound for fused ops.", "FLOP/s", nullable=True),
+        Column(
+            "achieved_flops",
+            "float64",
+            "Operations per second of self time, a lower bound for fused ops.",
+            "FLOP/s",
+            nullable=True,
+        ),
         Column("efficiency", "float64", "achieved_flops over the peak of its type.", nullable=True),
     ),
-)  # fmt: skip
+)
 
 LADDER_RUNGS = (
     "measured",
