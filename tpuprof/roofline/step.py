@@ -40,7 +40,7 @@ class Utilisation:
         remat_flops_fraction: share of the hardware FLOPs that repeat earlier work.
         remat_ps: self time per step of ops that do nothing else.
         bound_by: self time per step by what bounds the ops, ps: ``compute``, ``hbm``, ``vmem``, ``host``, and
-            ``nothing`` (known to cost nothing) and ``unknown``.
+            ``nothing`` (known to cost nothing, or only starts a copy) and ``unknown``.
         reason: why figures are null.
     """
 
@@ -127,7 +127,7 @@ def _busy_ps(by_dtype: Mapping[str, float], rates: Rates, runs: int) -> float | 
 
 
 def _has_cost(work: OpWork) -> bool:
-    return work.cost.flops is not None
+    return work.is_issue or work.cost.flops is not None
 
 
 def _is_lower_bound(works: Sequence[OpWork]) -> bool:
@@ -139,6 +139,7 @@ def _bound_by(works: Sequence[OpWork], rates: Rates, runs: int) -> dict[str, flo
     for work in works:
         limit = bound(work.cost, rates)
         name = BOUND_NAMES.get(limit.bound_by or "") or ("unknown" if limit.t_bound_s is None else "nothing")
+        name = "nothing" if work.is_issue else name
         times[name] += work.self_ps / runs
     return times
 

@@ -39,6 +39,11 @@ class OpWork:
         """The op, or the first of its kernels."""
         return self.infos[0]
 
+    @property
+    def is_issue(self) -> bool:
+        """True for the start half of asynchronous work: its bytes move later, beside other ops."""
+        return self.info.cls.phase == "start"
+
 
 def op_work(infos: Sequence[OpInfo], rows: np.ndarray[Any, Any], self_ps: np.ndarray[Any, Any]) -> list[OpWork]:
     """The compute ops among these occurrences, the one with the most self time first.
@@ -78,11 +83,11 @@ def bound(cost: Cost, rates: Rates) -> OpBound:
 
 
 def roofline_frame(works: Sequence[OpWork], rates: Rates) -> pd.DataFrame:
-    """Table ``roofline``."""
+    """Table ``roofline``; issuing halves are left out."""
     import pandas as pd
 
     clock = rates.chip.clock_hz.value if rates.chip is not None and rates.chip.clock_hz is not None else None
-    rows = [_row(work, bound(work.cost, rates), clock) for work in works]
+    rows = [_row(work, bound(work.cost, rates), clock) for work in works if not work.is_issue]
     frame = pd.DataFrame(rows, columns=list(ROOFLINE.names))
     return ROOFLINE.check(frame.astype({column.name: column.pandas_dtype for column in ROOFLINE}))
 
