@@ -7,17 +7,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tpuprof.hlo import Computation, HloModule, Instruction, Shape
+from tpuprof.hlo.targets import ATTENTION, CONVOLUTION_TARGETS, FREE_TARGETS, GEMM_TARGETS, KERNEL_TARGETS
 from tpuprof.tables.conv_kind import is_matmul
 from tpuprof.tables.kind_tables import (
-    ATTENTION,
     COLLECTIVE_OPCODES,
     COMPUTE_OPCODES,
     CONTAINER_OPCODES,
-    CONVOLUTION_TARGETS,
     FREE_OPCODES,
-    FREE_TARGETS,
-    GEMM_TARGETS,
-    KERNEL_TARGETS,
     OTHER_OPCODES,
 )
 from tpuprof.tables.opclass import RANK, OpClass, Phase, pair_class, split_phase
