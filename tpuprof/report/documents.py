@@ -80,6 +80,7 @@ def collectives_result(trace: Trace, top: int | None, shown: int) -> Result:
     rows = collective_rows(trace)
     document = {
         **head(trace, "collectives"),
+        "by": "op",
         "total": len(rows),
         "collectives": rows if top is None else rows[:top],
     }
@@ -92,6 +93,7 @@ COLLECTIVE_COLUMNS = (
     "module",
     "count",
     "participants",
+    "mesh_axes",
     "bytes",
     "window_ps",
     "exposed_ps",
