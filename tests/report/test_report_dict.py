@@ -35,8 +35,8 @@ def test_has_exactly_the_keys_of_the_contract() -> None:
     assert set(report["breakdown"]["idle_causes"]) == {f"{cause}_ps" for cause in IDLE_CAUSES}
     assert [set(core) for core in report["breakdown"]["per_device"]] == [{"device", "step_ps", "parts"}] * 2
     assert set(report["collectives"][0]) == {
-        "name", "kind", "module", "count", "participants", "bytes", "window_ps", "exposed_ps", "hidden_ps", "wait_ps",
-        "transfer_ps", "algorithm_bandwidth", "predicted_ps",
+        "name", "kind", "module", "count", "participants", "mesh_axes", "bytes", "window_ps", "exposed_ps", "hidden_ps",
+        "wait_ps", "transfer_ps", "algorithm_bandwidth", "predicted_ps",
     }  # fmt: skip
     assert set(report["ops"][0]) == {
         "name", "kind", "kind_source", "detail", "module", "scope", "source", "occurrences", "total_ps", "self_ps",

@@ -111,7 +111,8 @@ def collective_rows(trace: Trace) -> list[dict[str, Any]]:
     """Collectives by (op, kind, module), the one with the most exposed time in all first.
 
     ``count`` is the number of occurrences on all cores; the times are means per occurrence. ``participants`` is
-    null if unknown or not the same for all. ``wait_ps`` and ``transfer_ps`` are means over the occurrences whose
+    null if unknown or not the same for all; ``mesh_axes`` are the axes of the program's mesh, null if not stated.
+    ``wait_ps`` and ``transfer_ps`` are means over the occurrences whose
     wait is known. ``algorithm_bandwidth`` (B/s) is bytes over the mean transfer, or over the mean window where no
     wait is told apart from it; then it is a lower bound.
     """
@@ -119,7 +120,7 @@ def collective_rows(trace: Trace) -> list[dict[str, Any]]:
     if frame.empty:
         return []
     # Vectorised means on plain floats: a Python function per group would take a second for a thousand groups.
-    keys = ["op", "kind", "module"]
+    keys = ["op", "kind", "module", "mesh_axes"]
     measured = frame[keys].assign(**{name: frame[name].astype("float64") for name in _COLLECTIVE_FIGURES})
     groups = measured.groupby(keys, observed=True, dropna=False, sort=False)
     merged = groups[list(_COLLECTIVE_MEANS)].mean()
@@ -151,6 +152,7 @@ def _collective(row: dict[str, Any]) -> dict[str, Any]:
         "module": row["module"],
         "count": row["count"],
         "participants": None if row["participants"] is None else int(row["participants"]),
+        "mesh_axes": row["mesh_axes"],
         "bytes": int(size) if size is not None and float(size).is_integer() else size,
         "window_ps": window,
         "exposed_ps": row["exposed_ps"],

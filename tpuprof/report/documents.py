@@ -91,6 +91,7 @@ def collectives_result(trace: Trace, top: int | None, shown: int) -> Result:
     rows = collective_rows(trace)
     document = {
         **head(trace, "collectives"),
+        "by": "op",
         "total": len(rows),
         "collectives": rows if top is None else rows[:top],
     }
@@ -103,6 +104,7 @@ COLLECTIVE_COLUMNS = (
     "module",
     "count",
     "participants",
+    "mesh_axes",
     "bytes",
     "window_ps",
     "exposed_ps",

@@ -44,11 +44,13 @@ _GAP_FIELDS = (
     Field("after_op", "before op", rank=2, role="name"),
 )
 
+_AXES = Field("mesh_axes", "axes", rank=2, role="name")
 _COLLECTIVE_FIELDS = (
     Field("name", "collective", role="name"),
     Field("kind", "kind", rank=2),
     Field("count", "count", show_count, right=True, rank=3),
     Field("participants", "group", show_count, right=True, rank=4),
+    _AXES,
     Field("bytes", "bytes", format_bytes, right=True, rank=2),
     Field("window_ps", "window", format_ps, right=True, rank=1),
     Field("exposed_ps", "exposed", format_ps, right=True),
@@ -104,7 +106,10 @@ def collectives_listing(document: dict[str, Any], shown: int) -> Listing:
     rows = document["collectives"]
     total = document.get("total", len(rows))
     title = "Collectives: means per occurrence, the most exposed time in all first"
-    return Listing(title, "collective", _COLLECTIVE_FIELDS, rows[:shown], total)
+    # Most programs do not name their mesh: no column for what is never known.
+    named = any(row.get("mesh_axes") for row in rows)
+    fields = tuple(field for field in _COLLECTIVE_FIELDS if named or field is not _AXES)
+    return Listing(title, "collective", fields, rows[:shown], total)
 
 
 def gaps_listing(document: dict[str, Any], shown: int) -> Listing:

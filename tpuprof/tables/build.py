@@ -22,6 +22,7 @@ from tpuprof.tables.nesting import Nesting, nest
 from tpuprof.tables.occurrences import find_occurrences
 from tpuprof.tables.opinfo import op_info
 from tpuprof.tables.partition import CorePartition, op_levels, partition, sweep_core
+from tpuprof.tables.per_core import per_core
 from tpuprof.tables.programs import Programs
 from tpuprof.tables.rows import CoreRecord, OpInfo
 from tpuprof.tables.runs import Runs, find_runs
@@ -79,28 +80,38 @@ def build(facts: RunFacts, programs: Programs, step_program: str | None = None) 
         [info.cls.kind == "collective" and info.cls.phase != "start" for info in infos] or [False], np.bool_
     )
     records = [replace(r, collective_rows=np.flatnonzero(collective[r.ops.info])) for r in records]
-    nestings = [nest(r.ops, containers[r.ops.info], r.sequential) for r in records]
+    total = sum(len(record.ops) for record in records)
+
+    def nest_core(record: CoreRecord) -> Nesting:
+        return nest(record.ops, containers[record.ops.info], record.sequential)
+
+    def runs_of(record: CoreRecord, nesting: Nesting) -> Runs:
+        return find_runs(record, nesting, infos)
+
+    nestings = per_core(nest_core, total, records)
     records = [
         replace(
             r, ops=replace(r.ops, duration=n.duration if r.ops.valid.all() else np.where(r.ops.valid, n.duration, 0))
         )
         for r, n in zip(records, nestings, strict=True)
     ]
-    runs = [find_runs(r, n, infos) for r, n in zip(records, nestings, strict=True)]
+    runs = per_core(runs_of, total, records, nestings)
     annotations = {host.host: host.annotations for host in hosts if host.annotations}
     trimmed = {host.host: host.kept for host in hosts if host.kept is not None}
     kept = kept_steps(trimmed, records) if records and step_program is None else None
     steps = kept or find_steps(records, runs, annotations, step_program)
     work = {host.host: host.work for host in hosts}
-    cores: list[Core] = []
-    for record, nesting, run, step in zip(records, nestings, runs, steps.cores, strict=True):
+
+    def core_of(record: CoreRecord, nesting: Nesting, run: Runs, step: CoreSteps) -> Core:
         levels = op_levels(record, infos)
         windows = find_windows(record, record.ops.duration, infos, run.of_op)
         clocks = kept_clocks(trimmed, record) if kept else None
         clocks = clocks or compare_clocks(record, launch_delays(record), annotations.get(record.device.host))
         host = work_on_core(work[record.device.host], record, clocks)
         parts = partition(sweep_core(record, levels, windows, run, step, host), step)
-        cores.append(Core(record, nesting, levels, run, windows, step, parts, clocks))
+        return Core(record, nesting, levels, run, windows, step, parts, clocks)
+
+    cores = per_core(core_of, total, records, nestings, runs, steps.cores)
     cores, host_clocks = _compared(cores, infos)
     steps = replace(steps, cores=tuple(core.steps for core in cores))
     quality = [

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tpuprof.errors import HloError
 from tpuprof.hlo import HloModule, Instruction
+from tpuprof.hlo.meshes import axes_of_groups, axes_of_pairs, stated_axes
 from tpuprof.tables.kind_tables import COLLECTIVE_OPCODES
 from tpuprof.tables.opclass import Phase, split_phase
 from tpuprof.tables.rows import OpInfo
@@ -32,6 +33,7 @@ class CollectiveFacts:
         participants: devices of a group, the largest if groups differ; null if unknown.
         bytes: full (gathered) size of what one group works on; null if unknown.
         shard_bytes: the share of it that one device contributes or keeps; null if unknown.
+        mesh_axes: the axes of the program's device mesh along which it goes; null if unknown.
     """
 
     kind: str | None = None
@@ -39,6 +41,7 @@ class CollectiveFacts:
     participants: int | None = None
     bytes: int | None = None
     shard_bytes: int | None = None
+    mesh_axes: tuple[str, ...] | None = None
 
 
 def collective_facts(info: OpInfo) -> CollectiveFacts:
@@ -54,7 +57,7 @@ def collective_facts(info: OpInfo) -> CollectiveFacts:
         full = _full_bytes(inner, info.program, kind, size)
     except (HloError, KeyError):
         return CollectiveFacts(info.cls.collective)  # a damaged attribute: nothing is known
-    return CollectiveFacts(kind, groups, size, full, _shard(kind, full, size))
+    return CollectiveFacts(kind, groups, size, full, _shard(kind, full, size), _mesh_axes(inner, info.program))
 
 
 def _base(instruction: Instruction) -> str:
@@ -169,6 +172,19 @@ def _logical_groups(
     if top < replicas and instruction.channel_id is None:
         return [tuple(r * partitions + p for r in group) for group in written for p in range(partitions)]
     return [tuple(r * partitions + p for p in group) for group in written for r in range(replicas)]
+
+
+def _mesh_axes(instruction: Instruction, module: HloModule | None) -> tuple[str, ...] | None:
+    """The mesh axes along which a collective goes: as its groups state them, or as the program's meshes tell."""
+    stated = instruction.replica_groups
+    axes = None if stated is None else stated_axes(stated)
+    if axes is not None or module is None or not module.meshes:
+        return axes
+    pairs = instruction.source_target_pairs
+    if pairs is not None:
+        return axes_of_pairs(tuple(pairs), module.meshes)
+    logical = _logical_groups(instruction, module, module.num_partitions, module.replica_count)
+    return None if logical is None else axes_of_groups(tuple(logical), module.meshes)
 
 
 def _connected(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:

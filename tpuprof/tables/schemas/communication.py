@@ -39,6 +39,12 @@ COLLECTIVES = Schema(
             nullable=True,
         ),
         Column("shard_bytes", "int64", "What one device contributes or keeps of it.", "B", nullable=True),
+        Column(
+            "mesh_axes",
+            "category",
+            "The axes of the program's device mesh along which it goes, separated by commas; null if not stated.",
+            nullable=True,
+        ),
     ),
 )
 
