@@ -15,7 +15,7 @@ from typing import cast
 from tpuprof.errors import InputError, UsageError
 from tpuprof.hardware.build import build_chip
 from tpuprof.hardware.chip import Chip
-from tpuprof.hardware.entries import Entry, Origin, read_entry
+from tpuprof.hardware.entries import LONGEST_NAME, Entry, Origin, read_entry
 
 DATASHEET = "datasheet"
 EDITIONS = (DATASHEET, "book-2025-02", "book-2026", "cloud-docs")
@@ -121,10 +121,12 @@ def _no_chip(name: str, catalog: _Catalog) -> UsageError:
         return UsageError(
             f"{name!r} stands for several chips: {', '.join(shared)}.", hint=f"Name one of {', '.join(known)}."
         )
-    near = difflib.get_close_matches(_plain(name), catalog.names, n=4, cutoff=0.5)
+    near = difflib.get_close_matches(_plain(name)[:LONGEST_NAME], catalog.names, n=4, cutoff=0.5)
     keys = list(dict.fromkeys(catalog.names[each] for each in near))
     hint = f"Did you mean {' or '.join(keys)}?" if keys else f"Chips: {', '.join(catalog.entries)}."
-    return UsageError(f"There is no chip {name!r}.", hint=f"{hint} Other chips can be given with --hardware FILE.")
+    return UsageError(
+        f"There is no chip {name[:LONGEST_NAME]!r}.", hint=f"{hint} Other chips can be given with --hardware FILE."
+    )
 
 
 def _plain(name: str) -> str:
@@ -206,7 +208,7 @@ def _user_entries(path: HardwareFile) -> list[Entry]:
         table = cast("dict[str, object]", tomllib.loads(data.decode("utf-8")))
     except UnicodeDecodeError as error:
         raise UsageError("The hardware file is not UTF-8.", where=where, why=str(error)) from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a ValueError also for numbers of thousands of digits
         raise UsageError("The hardware file is no TOML.", where=where, why=str(error)) from error
     unknown = [key for key in table if key != "chips"]
     found = table.get("chips")
