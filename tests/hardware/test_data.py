@@ -17,7 +17,8 @@ import pytest
 from tpuprof import hardware
 from tpuprof.hardware import Chip, Fact, Figure, lookup
 
-DATA = Path(__file__).parents[1] / "data"
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "tests" / "data"
 TABLE: dict[str, dict[str, Any]] = json.loads((DATA / "hardware.json").read_text(encoding="utf-8"))["chips"]
 
 # field of the table → (attribute of Chip, what one of its units is in SI)
@@ -201,7 +202,7 @@ def test_loading_takes_less_than_20_ms_of_the_processor() -> None:
 
 def test_importing_the_package_loads_no_hardware() -> None:
     code = "import sys, tpuprof\nassert not [m for m in sys.modules if m.startswith('tpuprof.hardware')]"
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, timeout=60).returncode == 0
 
 
 def test_importing_hardware_imports_nothing_heavy() -> None:
@@ -209,4 +210,4 @@ def test_importing_hardware_imports_nothing_heavy() -> None:
         "import sys, tpuprof.hardware\n"
         "heavy = {'numpy', 'pandas', 'click', 'rich', 'jax', 'google'} & set(sys.modules)\nassert not heavy, heavy"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, timeout=60).returncode == 0

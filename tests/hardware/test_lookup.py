@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -148,6 +150,13 @@ def test_memory_of_cores_devices_and_chips() -> None:
         assert figure.value == pytest.approx(expected)
     assert hardware.chip("H100-SXM").vmem_bytes is None
     assert hardware.chip("H100-NVL").device_hbm_bytes is None
+
+
+def test_chips_can_be_keys_and_cross_process_borders() -> None:
+    chip = hardware.chip("v5e")
+    assert {chip: 1}[hardware.chip("TPU v5 lite")] == 1
+    assert len({hardware.chip("v5e", edition=edition) for edition in hardware.EDITIONS}) == len(hardware.EDITIONS)
+    assert pickle.loads(pickle.dumps(chip)) == chip
 
 
 def test_bandwidth_of_an_axis_is_that_of_both_directions() -> None:

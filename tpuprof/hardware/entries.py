@@ -81,6 +81,7 @@ class Entry:
     """What one file says of one chip: figures and facts by key; what it does not say is absent."""
 
     name: str
+    where: str
     platform: Platform | None = None
     aliases: tuple[str, ...] = ()
     note: str = ""
@@ -133,6 +134,7 @@ def read_entry(name: str, table: object, origin: Origin) -> Entry:
         raise UsageError(f"{platform!r} is no platform.", where=where, hint=f"Platforms: {', '.join(_PLATFORMS)}.")
     return Entry(
         name,
+        where,
         platform,
         tuple(cast("list[str]", aliases)),
         origin.expand(_text(rows.get("note", ""), "note", where)),

@@ -8,7 +8,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -75,8 +75,8 @@ def chips(*, edition: str | None = None, files: Sequence[HardwareFile] = ()) -> 
     chosen = _edition(edition)
     catalog = _catalog(files)
     printed = _edition_entries(chosen)
-    user = {entry.name for entry in catalog.user}
-    known = [key for key in catalog.entries if printed is None or key in printed or key in user]
+    packaged = _packaged().entries
+    known = [key for key in catalog.entries if printed is None or key in printed or key not in packaged]
     return tuple(_built(catalog, key, chosen) for key in known)
 
 
@@ -88,7 +88,6 @@ class _Catalog:
     names: Mapping[str, str]
     ambiguous: Mapping[str, tuple[str, ...]]
     user: tuple[Entry, ...] = ()
-    sources: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def _built(catalog: _Catalog, key: str, edition: str) -> Chip:
@@ -143,15 +142,11 @@ def _catalog(files: Sequence[HardwareFile]) -> _Catalog:
     for path in files:
         for said in _user_entries(path):
             key = names.get(_plain(said.name), said.name)
-            entry = said if key == said.name else _renamed(said, key)
+            entry = said if key == said.name else replace(said, name=key)
             user.append(entry)
             entries.setdefault(key, entry)
             _add_names(names, key, entry.aliases, os.fspath(path))
     return _Catalog(entries, names, packaged.ambiguous, tuple(user))
-
-
-def _renamed(entry: Entry, key: str) -> Entry:
-    return Entry(key, entry.platform, entry.aliases, entry.note, entry.figures, entry.facts, entry.reasons)
 
 
 def _add_names(names: dict[str, str], key: str, aliases: Iterable[str], where: str) -> None:
