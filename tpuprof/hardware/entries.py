@@ -69,7 +69,7 @@ _TABLES = ("peak", "ici")
 _PLAIN = ("platform", "aliases", "note", "reasons")
 _DETAILS = ("value", "source", "note", "conflict", "unverified")
 _PLATFORMS = ("tpu", "gpu", "cpu")
-_LONGEST_NAME = 64
+LONGEST_NAME = 64
 _WRAP_RULES = ("only_16", "multiples_of_4")
 _MOST_AXES = 3
 _MOST_COUNT = 1_000_000
@@ -81,6 +81,7 @@ class Entry:
     """What one file says of one chip: figures and facts by key; what it does not say is absent."""
 
     name: str
+    where: str
     platform: Platform | None = None
     aliases: tuple[str, ...] = ()
     note: str = ""
@@ -108,7 +109,7 @@ def read_entry(name: str, table: object, origin: Origin) -> Entry:
     Raises:
         UsageError: a key is unknown, or a value has the wrong type, the wrong unit or no sensible size.
     """
-    where = f"{origin.where}, [chips.{name[:_LONGEST_NAME]}]"
+    where = f"{origin.where}, [chips.{name[:LONGEST_NAME]}]"
     rows = _flat(_mapping(table, "a chip", where), where)
     figures: dict[str, Figure] = {}
     facts: dict[str, Fact] = {}
@@ -123,9 +124,9 @@ def read_entry(name: str, table: object, origin: Origin) -> Entry:
     if not isinstance(aliases, list):
         raise UsageError("aliases must be a list of names.", where=where, hint='Write aliases = ["name"].')
     for alias in [name, *cast("list[object]", aliases)]:
-        if not isinstance(alias, str) or not alias.strip() or len(alias) > _LONGEST_NAME or not alias.isprintable():
+        if not isinstance(alias, str) or not alias.strip() or len(alias) > LONGEST_NAME or not alias.isprintable():
             raise UsageError(
-                f"{alias!r} is no name for a chip.", where=where, hint=f"Use 1 to {_LONGEST_NAME} printable characters."
+                f"{alias!r} is no name for a chip.", where=where, hint=f"Use 1 to {LONGEST_NAME} printable characters."
             )
     reasons = _mapping(rows.get("reasons", {}), "reasons", where)
     platform = rows.get("platform")
@@ -133,6 +134,7 @@ def read_entry(name: str, table: object, origin: Origin) -> Entry:
         raise UsageError(f"{platform!r} is no platform.", where=where, hint=f"Platforms: {', '.join(_PLATFORMS)}.")
     return Entry(
         name,
+        where,
         platform,
         tuple(cast("list[str]", aliases)),
         origin.expand(_text(rows.get("note", ""), "note", where)),
@@ -154,10 +156,11 @@ def _flat(table: Mapping[str, object], where: str) -> dict[str, object]:
 
 def _unknown(key: str, where: str) -> UsageError:
     known = [*FIGURES, *FACTS, *_PLAIN]
-    near = difflib.get_close_matches(key, known, n=3)
     if key.startswith("peak."):
-        near = near or [f"peak.{kind}" for kind in CLASSES]
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"Keys: {', '.join(known)}."
+        hint = f"Classes of dtypes: {', '.join(CLASSES)}."
+    else:
+        near = difflib.get_close_matches(key, known, n=3)
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"Keys: {', '.join(known)}."
     return UsageError(f"{key!r} is no key of a chip.", where=where, hint=hint)
 
 

@@ -77,21 +77,18 @@ def _parse(text: str, unit: str, name: str, where: str, hint: str) -> float:
     if match is None:
         raise UsageError(f"{name}: {text[:_MOST_LETTERS]!r} is no quantity.", where=where, hint=hint)
     number, said = float(match[1]), (match[2] or "").strip()
-    factor = _factor(said, unit)
+    prefixes = _UNITS[unit][1]
+    factor = prefixes[said] if said in prefixes else _factor(said, unit)  # a bare prefix leaves the unit to the key
     if factor is None:
-        other = next((u for u in _UNITS if u != unit and match[2] and _factor(match[2], u, bare=False)), None)
-        why = (
-            f"{match[2]!r} is a unit of another quantity ({other})." if other else f"{match[2]!r} is not a known unit."
-        )
+        others = [other for other in _UNITS if other != unit and _factor(said, other) is not None]
+        why = f"{said!r} is a unit of another quantity ({others[0]})." if others else f"{said!r} is no known unit."
         raise UsageError(f"{name} is in {unit}, not {text!r}.", where=where, why=why, hint=hint)
     return number * factor
 
 
-def _factor(text: str, unit: str, *, bare: bool = True) -> float | None:
-    """What ``text`` is worth in ``unit``; a bare prefix (``T``) counts as one of ``unit`` where asked."""
+def _factor(text: str, unit: str) -> float | None:
+    """What ``text``, a prefix with a unit, is worth in ``unit``; null if it is a unit of another quantity."""
     spellings, prefixes = _UNITS[unit]
-    if bare and text in prefixes:
-        return prefixes[text]
     for spelling, worth in spellings.items():
         if text.endswith(spelling) and text.removesuffix(spelling) in prefixes:
             return worth * prefixes[text.removesuffix(spelling)]

@@ -27,7 +27,9 @@ def format_figure(value: object, unit: str) -> str:
     if value is None:
         return UNKNOWN
     if isinstance(value, tuple | list):
-        return " x ".join(f"{size:,}" for size in cast("tuple[int, ...] | list[int]", value))
+        sizes = cast("tuple[float, ...] | list[float]", value)
+        shape = all(isinstance(size, int) for size in sizes)
+        return (" x " if shape else " / ").join(f"{size:,.10g}" for size in sizes)
     if not isinstance(value, int | float):
         return clean(value)
     if unit == "s":
