@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tpuprof.errors import HloError
 from tpuprof.hlo.cost.calls import custom_call
-from tpuprof.hlo.cost.elements import NOTHING
+from tpuprof.hlo.cost.elements import APPLIED, NOTHING, applications
 from tpuprof.hlo.cost.formulas import RegisteredFormula, formulas
 from tpuprof.hlo.cost.model import FREE, OpCost, unknown_cost
 from tpuprof.hlo.cost.operation import custom_cost, finished, moved
@@ -13,7 +13,8 @@ from tpuprof.hlo.instruction import Instruction
 from tpuprof.hlo.module import Computation, HloModule
 from tpuprof.hlo.shapes import Shape
 
-_WITHOUT_BODY = frozenset({"fusion", "async-start", "map", "reduce", "reduce-window", "scatter", "select-and-scatter"})
+_WITHOUT_BODY = frozenset({"async-start", "fusion", "map"})
+_ONE_OPERATION = "What it applies to elements is taken to be one operation."
 _WHOLE = "Operands are counted as a whole; the instruction may read less of them."
 
 
@@ -48,12 +49,25 @@ def instruction_cost(instruction: Instruction, *, user_formulas: tuple[Registere
     work = Work()
     _work(work, instruction, operands)
     read, written = moved(instruction, operands)
-    return finished(instruction, work, read, written, _WHOLE if instruction.opcode in _WITHOUT_BODY else None)
+    applied = _ONE_OPERATION if instruction.opcode in APPLIED else None
+    note = _WHOLE if instruction.opcode in _WITHOUT_BODY else applied
+    return finished(instruction, work, read, written, note)
 
 
 def _work(work: Work, instruction: Instruction, operands: list[Shape]) -> None:
     if instruction.opcode in _WITHOUT_BODY:
         work.reasons.append(f"What the {instruction.opcode} does stands in a computation that is not at hand.")
+        return
+    if instruction.opcode in APPLIED:
+        try:
+            times = applications(instruction, operands)
+        except HloError as error:
+            work.reasons.append(error.what)
+            return
+        if times is None:
+            work.reasons.append(f"The shapes of the {instruction.opcode} do not tell how often it applies.")
+        else:
+            work.vector += sum(number for _, number in times)
         return
     alone = HloModule("", (Computation("", (instruction,), instruction.name),), "")
     WorkTable(alone).instruction(work, instruction, dict(zip(instruction.operands, operands, strict=True)))

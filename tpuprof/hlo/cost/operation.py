@@ -12,6 +12,7 @@ from tpuprof.hlo.cost.elements import NOTHING
 from tpuprof.hlo.cost.formulas import CustomCall, RegisteredFormula
 from tpuprof.hlo.cost.memory import by_space, padded_bytes
 from tpuprof.hlo.cost.model import FREE, OpCost, unknown_cost
+from tpuprof.hlo.cost.repeats import repeated_contractions
 from tpuprof.hlo.cost.sums import Sum
 from tpuprof.hlo.cost.work import Work, WorkTable, add_call, combined, is_remat
 from tpuprof.hlo.instruction import Instruction
@@ -36,7 +37,7 @@ class OpTable:
     def __init__(
         self, module: HloModule, formulas: tuple[RegisteredFormula, ...], peers: Mapping[str, CustomCall]
     ) -> None:
-        self._work = WorkTable(module, formulas)
+        self._work = WorkTable(module, formulas, repeated_contractions(module))
         self._access = AccessTable(module)
         self._module = module
         self._formulas = formulas
