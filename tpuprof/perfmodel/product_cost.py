@@ -8,13 +8,13 @@ from math import prod
 
 from tpuprof.errors import UsageError
 from tpuprof.perfmodel.arrays import Array, check_mesh
-from tpuprof.perfmodel.checks import not_negative, positive
 from tpuprof.perfmodel.collectives import RingKind, all_to_all, torus
 from tpuprof.perfmodel.derivation import Derivation, Quantity, Step, Value
 from tpuprof.perfmodel.layer import communication_bytes
 from tpuprof.perfmodel.matmul import Matmul
 from tpuprof.perfmodel.matmul_time import matmul_time
-from tpuprof.perfmodel.products import PASSES, Communication, Operation, Way, ways
+from tpuprof.perfmodel.mesh_collective import AxisLinks
+from tpuprof.perfmodel.products import PASSES, Communication, Operation, Way, summed_dims, ways
 from tpuprof.perfmodel.rates import Rates
 from tpuprof.perfmodel.sharding import objection, shard
 
@@ -23,21 +23,6 @@ _KINDS: dict[Operation, RingKind] = {
     "AllGather": "all_gather", "ReduceScatter": "reduce_scatter", "AllReduce": "all_reduce",
 }  # fmt: skip
 _ANY_SIZE = 2
-
-
-@dataclass(frozen=True, slots=True)
-class AxisLinks:
-    """The links under the axes of a mesh, each of which is one physical axis of its own.
-
-    Args:
-        bandwidth: of one link in one direction, B/s.
-        rings: the mesh axes that close to a ring; the others are lines.
-        hop_latency: seconds per hop.
-    """
-
-    bandwidth: float
-    rings: frozenset[str] = frozenset()
-    hop_latency: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +181,7 @@ def fastest_products(
 
 def _price(way: Way, mesh: Mapping[str, int], rates: Rates, links: AxisLinks | None) -> WayCost:
     lhs, rhs = shard(way.lhs, mesh), shard(way.rhs, mesh)
-    local = prod(shard(way.product, mesh).local_shape)
-    k = round((prod(lhs.local_shape) * prod(rhs.local_shape) / local) ** 0.5) if local else 0
+    k = max(lhs.local_shape[summed_dims(way.lhs, way.rhs)[0]], 1)
     matmul = Matmul(
         prod(lhs.local_shape) // k, prod(rhs.local_shape) // k, k, 1, way.lhs.dtype or "bf16", way.rhs.dtype or "bf16",
         way.product.dtype or "bf16",
@@ -211,15 +195,13 @@ def _price(way: Way, mesh: Mapping[str, int], rates: Rates, links: AxisLinks | N
         t_comm = None if time is None or t_comm is None else t_comm + time.number()
         what = f"{step.operation} of {step.array} over {'+'.join(step.axes)}"
         steps.append(Step(what, f"V = {size:g} B" if time is None else time.formula, time and time.value, "s"))
-    known = t_matmul is not None and t_comm is not None
-    lower = max(t_matmul, t_comm) if known else None  # pyright: ignore[reportArgumentType]
-    upper = t_matmul + t_comm if known else None  # pyright: ignore[reportOperatorIssue]
+    lower = upper = None
+    if t_matmul is not None and t_comm is not None:
+        lower, upper = max(t_matmul, t_comm), t_matmul + t_comm
     return WayCost(way, float(matmul.flops), sizes, t_matmul, t_comm, lower, upper, tuple(steps))
 
 
 def _time(step: Communication, size: float, mesh: Mapping[str, int], links: AxisLinks) -> Derivation:
-    positive("The link bandwidth", links.bandwidth)
-    not_negative("The hop latency", links.hop_latency)
     lengths = [mesh[axis] for axis in step.axes if mesh[axis] > 1]
     closes = [axis in links.rings for axis in step.axes if mesh[axis] > 1]
     if not lengths:

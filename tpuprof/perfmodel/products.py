@@ -130,6 +130,16 @@ def ways(lhs: Array, rhs: Array, out: Array | None = None) -> tuple[Way, ...]:
     return tuple(found)
 
 
+def summed_dims(lhs: Array, rhs: Array) -> tuple[int, int]:
+    """The dimensions of both inputs that are summed over.
+
+    Raises:
+        UsageError: the arrays do not fit.
+    """
+    dims = _match(lhs, rhs)
+    return dims.left, dims.right
+
+
 def _case(axis: str, lhs: Array, rhs: Array, dims: _Dims) -> int:
     a, b = _place(lhs, axis), _place(rhs, axis)
     if a is not None and b is not None and a != dims.left and b != dims.right:
