@@ -116,7 +116,7 @@ def from_piece(piece: Array, mesh: Mapping[str, int]) -> Array:
 
 
 def _check_roles(kind: Kind, array: Array, over: tuple[str, ...], idle: tuple[str, ...]) -> None:
-    if len(set((*over, *idle))) < len(over) + len(idle):
+    if len({*over, *idle}) < len(over) + len(idle):
         raise UsageError("A mesh axis is named twice.", hint="Name each axis once.")
     split = set(array.axes)
     for axis in idle:
