@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import NamedTuple
 
 from tpuprof.errors import UsageError
 from tpuprof.hardware.chip import Chip
@@ -19,6 +20,8 @@ FULL_RING = 16
 """The length at which an axis of a two-dimensional generation is the whole pod's axis and closes to a ring."""
 CUBE = 4
 """Edge of the cube that optical switches join in three-dimensional generations."""
+TORUS_AXES = ("x", "y", "z")
+"""What the axes are called, in the order of coordinates."""
 _HOST_BLOCK = (2, 2, 1)
 """Device ids run block by block of these chips, whatever the number of chips behind one CPU host is."""
 
@@ -34,8 +37,7 @@ class Place:
     core: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """One direction of the link by which a chip reaches its neighbour: ``step`` is +1 or -1 along ``axis``."""
 
     slice: int
@@ -197,12 +199,19 @@ class Slice:
 
     def displacement(self, a: Coords, b: Coords) -> tuple[int, ...]:
         """Signed steps along each axis of a shortest way between two chips; the positive way if both are as long."""
-        if self.twisted:
-            return self._twisted_displacement(a, b)
-        return tuple(
-            _ring_step(there - here, size) if wraps else there - here
-            for here, there, size, wraps in zip(a, b, self.shape, self.wrap, strict=True)
-        )
+        return min(self._straight_ways(a, b), key=lambda steps: sum(map(abs, steps)))
+
+    def displacements(self, a: Coords, b: Coords) -> list[tuple[int, ...]]:
+        """All shortest ways between two chips: half way round a ring either direction is as long."""
+        ways: set[tuple[int, ...]] = set()
+        for steps in self._straight_ways(a, b):
+            choices = [
+                (step, -step) if wraps and step and 2 * abs(step) == size and not self._is_short(size) else (step,)
+                for step, size, wraps in zip(steps, self.shape, self.wrap, strict=True)
+            ]
+            ways.update(product(*choices))
+        least = min(sum(map(abs, steps)) for steps in ways)
+        return sorted((steps for steps in ways if sum(map(abs, steps)) == least), reverse=True)
 
     def neighbour(self, chip: Coords, axis: int, step: int) -> Coords | None:
         """The chip one link further along an axis; null where the slice ends.
@@ -218,18 +227,24 @@ class Slice:
         if not self.wrap[axis] or size == 1:
             return None
         to[axis] %= size
-        if self.twisted and size == min(self.shape):
+        if self._is_short(size):
             for other, length in enumerate(self.shape):
                 if length == 2 * size:
                     to[other] = (to[other] + size) % length
         return tuple(to)
 
-    def route(self, a: Coords, b: Coords, *, slice_index: int = 0) -> Iterator[Link]:
-        """The links of a shortest way between two chips of one slice, axis by axis in order (x first)."""
+    def route(
+        self, a: Coords, b: Coords, *, slice_index: int = 0, steps: tuple[int, ...] | None = None
+    ) -> Iterator[Link]:
+        """The links of a shortest way between two chips of one slice, axis by axis in order (x first).
+
+        Args:
+            steps: another displacement to follow, such as the one that `displacements` names besides the first.
+        """
         at = a
-        for axis, steps in enumerate(self.displacement(a, b)):
-            step = 1 if steps > 0 else -1
-            for _ in range(abs(steps)):
+        for axis, count in enumerate(self.displacement(a, b) if steps is None else steps):
+            step = 1 if count > 0 else -1
+            for _ in range(abs(count)):
                 yield Link(slice_index, at, axis, step)
                 to = self.neighbour(at, axis, step)
                 assert to is not None
@@ -239,21 +254,24 @@ class Slice:
         block = _HOST_BLOCK[: self.dims] + (1,) * (self.dims - len(_HOST_BLOCK))
         return tuple(edge if size % edge == 0 else 1 for size, edge in zip(self.shape, block, strict=True))
 
-    def _twisted_displacement(self, a: Coords, b: Coords) -> tuple[int, ...]:
-        short = min(self.shape)
-        best: tuple[int, ...] | None = None
-        turns = [(0, 1, -1) if size == short else (0,) for size in self.shape]
-        for wraps in product(*turns):
-            # Each turn around a short axis moves half way along every long one.
-            shift = short * sum(wraps)
-            steps = tuple(
-                there - here + turn * short if size == short else _ring_step(there - here - shift, size)
-                for here, there, turn, size in zip(a, b, wraps, self.shape, strict=True)
+    def _is_short(self, size: int) -> bool:
+        return self.twisted and size == min(self.shape)
+
+    def _straight_ways(self, a: Coords, b: Coords) -> Iterator[tuple[int, ...]]:
+        if not self.twisted:
+            yield tuple(
+                _ring_step(there - here, size) if wraps else there - here
+                for here, there, size, wraps in zip(a, b, self.shape, self.wrap, strict=True)
             )
-            if best is None or sum(map(abs, steps)) < sum(map(abs, best)):
-                best = steps
-        assert best is not None
-        return best
+            return
+        short = min(self.shape)
+        for turns in product(*((0, 1, -1) if size == short else (0,) for size in self.shape)):
+            # Each turn around a short axis moves half way along every long one.
+            shift = short * sum(turns)
+            yield tuple(
+                there - here + turn * short if size == short else _ring_step(there - here - shift, size)
+                for here, there, turn, size in zip(a, b, turns, self.shape, strict=True)
+            )
 
 
 def wraparound(chip: Chip, shape: tuple[int, ...]) -> tuple[bool, ...]:
