@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from tpuprof import registry
 from tpuprof.analysis import Context
 from tpuprof.quality import ordered
+from tpuprof.report.collectives import collective_rows
 from tpuprof.report.plain import jsonable, records
 from tpuprof.report.roofline import roofline_section, with_costs
 from tpuprof.roofline.hardware import NO_OPTIONS, HardwareOptions
 from tpuprof.tables.schemas import IDLE_CAUSES, KIND_SOURCES, PARTS
-from tpuprof.units import PS_PER_S
 
 if TYPE_CHECKING:
     from tpuprof.analysis import Analyzer
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 
 _OP_KEYS = ("name", "kind", "kind_source", "detail", "module", "scope", "source", "occurrences", "total_ps", "self_ps")
-_COLLECTIVE_MEANS = ("bytes", "window_ps", "exposed_ps", "hidden_ps", "wait_ps", "transfer_ps")
-_COLLECTIVE_FIGURES = (*_COLLECTIVE_MEANS, "participants")
 
 
 def build_report(
@@ -58,7 +56,7 @@ def build_report(
         "critical_device": trace.critical_device(),
         "breakdown": breakdown,
         "roofline": roofline_section(limits),
-        "collectives": collective_rows(trace),
+        "collectives": collective_rows(trace, limits),
         "ops": ops,
         "attribution": attribution(ops),
         "findings": [jsonable(finding.to_json()) for finding in analysis.findings],
@@ -107,30 +105,6 @@ def attribution(ops: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def collective_rows(trace: Trace) -> list[dict[str, Any]]:
-    """Collectives by (op, kind, module), the one with the most exposed time in all first.
-
-    ``count`` is the number of occurrences on all cores; the times are means per occurrence. ``participants`` is
-    null if unknown or not the same for all; ``mesh_axes`` are the axes of the program's mesh, null if not stated.
-    ``wait_ps`` and ``transfer_ps`` are means over the occurrences whose
-    wait is known. ``algorithm_bandwidth`` (B/s) is bytes over the mean transfer, or over the mean window where no
-    wait is told apart from it; then it is a lower bound.
-    """
-    frame = trace.collectives
-    if frame.empty:
-        return []
-    # Vectorised means on plain floats: a Python function per group would take a second for a thousand groups.
-    keys = ["op", "kind", "module", "mesh_axes"]
-    measured = frame[keys].assign(**{name: frame[name].astype("float64") for name in _COLLECTIVE_FIGURES})
-    groups = measured.groupby(keys, observed=True, dropna=False, sort=False)
-    merged = groups[list(_COLLECTIVE_MEANS)].mean()
-    sizes = groups["participants"].agg(["min", "max"])
-    merged["participants"] = sizes["min"].where(sizes["min"] == sizes["max"])
-    merged["count"] = groups.size()
-    rows = [_collective(row) for row in records(merged.reset_index())]
-    return sorted(rows, key=lambda row: (-(row["exposed_ps"] or 0.0) * row["count"], row["name"]))
-
-
 def _no_breakdown(trace: Trace) -> dict[str, Any]:
     reason = "No step counts." if trace.devices else "No device op was recorded."
     return {
@@ -140,25 +114,4 @@ def _no_breakdown(trace: Trace) -> dict[str, Any]:
         "idle_causes": {f"{cause}_ps": None for cause in IDLE_CAUSES},
         "idle_causes_reason": reason,
         "per_device": [],
-    }
-
-
-def _collective(row: dict[str, Any]) -> dict[str, Any]:
-    size, window, transfer = row["bytes"], row["window_ps"], row["transfer_ps"]
-    moving = transfer if transfer is not None else window
-    return {
-        "name": row["op"],
-        "kind": row["kind"],
-        "module": row["module"],
-        "count": row["count"],
-        "participants": None if row["participants"] is None else int(row["participants"]),
-        "mesh_axes": row["mesh_axes"],
-        "bytes": int(size) if size is not None and float(size).is_integer() else size,
-        "window_ps": window,
-        "exposed_ps": row["exposed_ps"],
-        "hidden_ps": row["hidden_ps"],
-        "wait_ps": row["wait_ps"],
-        "transfer_ps": transfer,
-        "algorithm_bandwidth": size / (moving / PS_PER_S) if size is not None and moving else None,
-        "predicted_ps": None,
     }

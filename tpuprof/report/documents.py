@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tpuprof.report.build import SCHEMA_VERSION, collective_rows
+from tpuprof.report.build import SCHEMA_VERSION
+from tpuprof.report.collectives import COLLECTIVE_COLUMNS, collective_rows
 from tpuprof.report.listing import Result
 from tpuprof.report.listings import collectives_listing, gaps_listing, ops_listing, steps_listing
 from tpuprof.report.plain import jsonable, records
@@ -86,9 +87,14 @@ def gaps_result(trace: Trace, top: int | None, shown: int) -> Result:
     return Result(document, "gaps", GAPS.names, (gaps_listing(document, shown),))
 
 
-def collectives_result(trace: Trace, top: int | None, shown: int) -> Result:
-    """Collectives by op, kind and module, most exposed time first; times are means per occurrence."""
-    rows = collective_rows(trace)
+def collectives_result(trace: Trace, top: int | None, shown: int, hardware: HardwareOptions = NO_OPTIONS) -> Result:
+    """Collectives by op, kind and module, most exposed time first; times are means per occurrence.
+
+    Raises:
+        UsageError: ``hardware`` names no chip or slice, or a figure in it is wrong.
+        InputError: a file named by it cannot be read.
+    """
+    rows = collective_rows(trace, roofline(trace, hardware))
     document = {
         **head(trace, "collectives"),
         "by": "op",
@@ -96,21 +102,3 @@ def collectives_result(trace: Trace, top: int | None, shown: int) -> Result:
         "collectives": rows if top is None else rows[:top],
     }
     return Result(document, "collectives", COLLECTIVE_COLUMNS, (collectives_listing(document, shown),))
-
-
-COLLECTIVE_COLUMNS = (
-    "name",
-    "kind",
-    "module",
-    "count",
-    "participants",
-    "mesh_axes",
-    "bytes",
-    "window_ps",
-    "exposed_ps",
-    "hidden_ps",
-    "wait_ps",
-    "transfer_ps",
-    "algorithm_bandwidth",
-    "predicted_ps",
-)

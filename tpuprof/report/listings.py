@@ -57,6 +57,9 @@ _COLLECTIVE_FIELDS = (
     Field("hidden_ps", "hidden", format_ps, right=True),
     Field("wait_ps", "wait", format_ps, right=True, rank=3),
     Field("algorithm_bandwidth", "bandwidth", _show_bandwidth, right=True, rank=5),
+    Field("predicted_ps", "predicted", format_ps, right=True, rank=6),
+    Field("bound_fraction", "of bound", lambda value: format_percent(value, 1), right=True, rank=3),
+    Field("regime", "regime", rank=7),
 )
 
 

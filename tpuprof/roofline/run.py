@@ -10,6 +10,7 @@ import numpy as np
 
 from tpuprof.perfmodel.rates import Rates, rates_of
 from tpuprof.quality import Quality
+from tpuprof.roofline.collectives import Key, Place, Prediction, place_of, predictions
 from tpuprof.roofline.hardware import NO_OPTIONS, HardwareOptions, RunHardware, run_hardware
 from tpuprof.roofline.ladder import Rung, ladder
 from tpuprof.roofline.matmuls import matmuls_frame
@@ -39,6 +40,8 @@ class Roofline:
         matmuls: table ``matmuls``.
         utilisation: MFU and its relatives.
         ladder: the ideal ladder; empty without a counted step.
+        place: where collectives go.
+        collectives: what each should take, by (op, kind, module).
         quality: what is doubtful: peaks that disagree, rates above the peak.
     """
 
@@ -49,6 +52,8 @@ class Roofline:
     matmuls: pd.DataFrame
     utilisation: Utilisation
     ladder: tuple[Rung, ...]
+    place: Place
+    collectives: Mapping[Key, Prediction]
     quality: tuple[Quality, ...]
 
 
@@ -56,7 +61,7 @@ def roofline(trace: Trace, options: HardwareOptions = NO_OPTIONS) -> Roofline:
     """The roofline of a trace.
 
     Raises:
-        UsageError: the options name no chip, or a figure in them is wrong.
+        UsageError: the options name no chip or slice, or a figure in them is wrong.
         InputError: a file of the user cannot be read.
     """
     hardware = run_hardware(trace.devices, options)
@@ -73,6 +78,7 @@ def roofline(trace: Trace, options: HardwareOptions = NO_OPTIONS) -> Roofline:
     step_ps = trace.step_statistics()["mean_ps"] or (None if mean is None else mean["step_ps"])
     used = utilisation(works, rates, step_ps, pairs, hardware.reason)
     table = ROOFLINE.empty() if rates is None else roofline_frame(works, rates)
+    place = place_of(trace, hardware.chip, options.topology, options.edition, hardware.reason)
     return Roofline(
         hardware=hardware,
         rates=rates,
@@ -81,6 +87,8 @@ def roofline(trace: Trace, options: HardwareOptions = NO_OPTIONS) -> Roofline:
         matmuls=matmuls_frame(works, rates),
         utilisation=used,
         ladder=_ladder(trace, mean, None if rates is None else table, pairs, hardware.reason),
+        place=place,
+        collectives=predictions(trace.built.infos, place),
         quality=(*hardware.quality, *_impossible(table, used)),
     )
 

@@ -118,7 +118,7 @@ def build(facts: RunFacts, programs: Programs, step_program: str | None = None) 
         *_device_quality(hosts, cores, empty),
         *_row_quality(cores),
         *_hlo_quality(hosts, cores, infos, programs),
-        *_expected_cores(cores, infos),
+        *_missing_cores(cores, infos),
         *programs.quality,
         *programs.not_joined(),
         # At the edges of a part of a run, recorded and found executions must differ.
@@ -307,8 +307,8 @@ def _hlo_quality(
     return result
 
 
-def _expected_cores(cores: Sequence[Core], infos: Sequence[OpInfo]) -> list[Quality]:
-    """Whether as many cores were traced as the programs that ran on them were compiled for."""
+def expected_cores(cores: Sequence[Core], infos: Sequence[OpInfo]) -> int:
+    """How many devices the programs that ran were compiled for, as far as their HLO and groups tell; 0 if not at all."""
     expected = 0
     seen: set[int] = set()
     for core in cores:
@@ -320,6 +320,12 @@ def _expected_cores(cores: Sequence[Core], infos: Sequence[OpInfo]) -> list[Qual
             groups = infos[row].replica_groups
             if groups is not None:
                 expected = max(expected, (groups.num_groups or 0) * (groups.group_size or 0))
+    return expected
+
+
+def _missing_cores(cores: Sequence[Core], infos: Sequence[OpInfo]) -> list[Quality]:
+    """Whether as many cores were traced as the programs that ran on them were compiled for."""
+    expected = expected_cores(cores, infos)
     if expected <= len(cores):
         return []
     return [
