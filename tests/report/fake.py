@@ -96,6 +96,7 @@ class FakeBuilt:
     """The part of ``tpuprof.tables.build.Built`` that rooflines use."""
 
     infos: tuple[OpInfo, ...]
+    cores: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,11 @@ from tpuprof.quality import ordered
 from tpuprof.report.collectives import collective_rows
 from tpuprof.report.plain import jsonable, records
 from tpuprof.report.roofline import roofline_section, with_costs
-from tpuprof.roofline.hardware import NO_OPTIONS, HardwareOptions
 from tpuprof.tables.schemas import IDLE_CAUSES, KIND_SOURCES, PARTS
 
 if TYPE_CHECKING:
     from tpuprof.analysis import Analyzer
-    from tpuprof.roofline import Roofline
+    from tpuprof.roofline import HardwareOptions, Roofline
     from tpuprof.trace import Trace
 
 SCHEMA_VERSION = 1
@@ -25,7 +24,7 @@ _OP_KEYS = ("name", "kind", "kind_source", "detail", "module", "scope", "source"
 
 
 def build_report(
-    trace: Trace, analyzers: Iterable[Analyzer] | None = None, hardware: HardwareOptions = NO_OPTIONS
+    trace: Trace, analyzers: Iterable[Analyzer] | None = None, hardware: HardwareOptions | None = None
 ) -> dict[str, Any]:
     """The full analysis of a trace as JSON data (``schema_version`` 1).
 
@@ -35,7 +34,7 @@ def build_report(
     Args:
         trace: the run.
         analyzers: where findings come from; null for all installed analyzers.
-        hardware: what the run is set against, where it is not what the trace names.
+        hardware: what the run is set against; null for what the trace names.
 
     Raises:
         UsageError: ``hardware`` names no chip, or a figure in it is wrong.

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from tpuprof.perfmodel.collectives import bus_bandwidth
 from tpuprof.report.plain import records
-from tpuprof.roofline.collectives import Prediction, predicted
 from tpuprof.units import PS_PER_S
 
 if TYPE_CHECKING:
     from tpuprof.roofline import Roofline
+    from tpuprof.roofline.collectives import Prediction
     from tpuprof.trace import Trace
 
 COLLECTIVE_COLUMNS = (
@@ -63,7 +63,7 @@ def collective_rows(trace: Trace, roofline: Roofline) -> list[dict[str, Any]]:
     merged["participants"] = sizes["min"].where(sizes["min"] == sizes["max"])
     merged["count"] = groups.size()
     rows = [
-        _collective(row, predicted(roofline.collectives, row["op"], row["kind"], row["module"]))
+        _collective(row, roofline.prediction(row["op"], row["kind"], row["module"]))
         for row in records(merged.reset_index())
     ]
     return sorted(rows, key=lambda row: (-(row["exposed_ps"] or 0.0) * row["count"], row["name"]))

@@ -10,11 +10,10 @@ from tpuprof.report.listing import Result
 from tpuprof.report.listings import collectives_listing, gaps_listing, ops_listing, steps_listing
 from tpuprof.report.plain import jsonable, records
 from tpuprof.report.roofline import OP_COST_KEYS, with_costs
-from tpuprof.roofline import roofline
-from tpuprof.roofline.hardware import NO_OPTIONS, HardwareOptions
 from tpuprof.tables.schemas import GAPS, OP_STATS, PARTS
 
 if TYPE_CHECKING:
+    from tpuprof.roofline import HardwareOptions, Roofline
     from tpuprof.trace import Trace
 
 _STEP_KEYS = ("device", "step", "start_ps", "duration_ps", "complete", "closed", "matched", "counted")
@@ -31,13 +30,13 @@ def head(trace: Trace, command: str) -> dict[str, Any]:
     }
 
 
-def ops_result(trace: Trace, by: str, top: int | None, shown: int, hardware: HardwareOptions = NO_OPTIONS) -> Result:
+def ops_result(trace: Trace, by: str, top: int | None, shown: int, hardware: HardwareOptions | None = None) -> Result:
     """Ops aggregated by ``by``, largest self time first; single ops (``by`` is ``op``) with what they cost.
 
     Args:
         top: how many rows to give at most, null for all.
         shown: how many of them the listing for people shows at most.
-        hardware: what the run is set against, where it is not what the trace names.
+        hardware: what the run is set against; null for what the trace names.
 
     Raises:
         UsageError: ``hardware`` names no chip, or a figure in it is wrong.
@@ -47,7 +46,7 @@ def ops_result(trace: Trace, by: str, top: int | None, shown: int, hardware: Har
     rows = records(stats if top is None else stats.head(top))
     columns = OP_STATS.names
     if by == "op":
-        rows, columns = with_costs(rows, roofline(trace, hardware)), (*columns, *OP_COST_KEYS)
+        rows, columns = with_costs(rows, _roofline(trace, hardware)), (*columns, *OP_COST_KEYS)
     document = {**head(trace, "ops"), "by": by, "total": len(stats), "ops": rows}
     return Result(document, "ops", columns, (ops_listing(document, shown),))
 
@@ -87,14 +86,14 @@ def gaps_result(trace: Trace, top: int | None, shown: int) -> Result:
     return Result(document, "gaps", GAPS.names, (gaps_listing(document, shown),))
 
 
-def collectives_result(trace: Trace, top: int | None, shown: int, hardware: HardwareOptions = NO_OPTIONS) -> Result:
+def collectives_result(trace: Trace, top: int | None, shown: int, hardware: HardwareOptions | None = None) -> Result:
     """Collectives by op, kind and module, most exposed time first; times are means per occurrence.
 
     Raises:
         UsageError: ``hardware`` names no chip or slice, or a figure in it is wrong.
         InputError: a file named by it cannot be read.
     """
-    rows = collective_rows(trace, roofline(trace, hardware))
+    rows = collective_rows(trace, _roofline(trace, hardware))
     document = {
         **head(trace, "collectives"),
         "by": "op",
@@ -102,3 +101,9 @@ def collectives_result(trace: Trace, top: int | None, shown: int, hardware: Hard
         "collectives": rows if top is None else rows[:top],
     }
     return Result(document, "collectives", COLLECTIVE_COLUMNS, (collectives_listing(document, shown),))
+
+
+def _roofline(trace: Trace, hardware: HardwareOptions | None) -> Roofline:
+    from tpuprof.roofline import HardwareOptions, roofline
+
+    return roofline(trace, hardware or HardwareOptions())

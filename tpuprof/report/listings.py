@@ -57,6 +57,8 @@ _COLLECTIVE_FIELDS = (
     Field("hidden_ps", "hidden", format_ps, right=True),
     Field("wait_ps", "wait", format_ps, right=True, rank=3),
     Field("algorithm_bandwidth", "bandwidth", _show_bandwidth, right=True, rank=5),
+)
+_PREDICTED = (
     Field("predicted_ps", "predicted", format_ps, right=True, rank=6),
     Field("bound_fraction", "of bound", lambda value: format_percent(value, 1), right=True, rank=3),
     Field("regime", "regime", rank=7),
@@ -109,9 +111,9 @@ def collectives_listing(document: dict[str, Any], shown: int) -> Listing:
     rows = document["collectives"]
     total = document.get("total", len(rows))
     title = "Collectives: means per occurrence, the most exposed time in all first"
-    # Most programs do not name their mesh: no column for what is never known.
-    named = any(row.get("mesh_axes") for row in rows)
-    fields = tuple(field for field in _COLLECTIVE_FIELDS if named or field is not _AXES)
+    # Most programs do not name their mesh, and not every chip's links are known: no column for what is never known.
+    optional = [field for field in (_AXES, *_PREDICTED) if not any(row.get(field.key) for row in rows)]
+    fields = tuple(field for field in (*_COLLECTIVE_FIELDS, *_PREDICTED) if field not in optional)
     return Listing(title, "collective", fields, rows[:shown], total)
 
 

@@ -151,7 +151,7 @@ def ladder_listing(report: dict[str, Any]) -> Listing:
     """The ideal ladder, one row per rung."""
     rows = ladder_rows(report)
     fields = (
-        Field("label", "step", role="name"),
+        Field("label", "rung", role="name"),
         Field("step_ps", "time", format_ps, right=True),
         Field("fraction", "of measured", lambda value: format_percent(value, 1), right=True),
         Field("gain_ps", "gain", format_ps, right=True),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -84,11 +84,6 @@ def predictions(infos: Iterable[OpInfo], place: Place) -> dict[Key, Prediction]:
         if facts.kind is not None:
             found.setdefault((info.name, facts.kind, info.module), _prediction(facts, place))
     return found
-
-
-def predicted(predictions: Mapping[Key, Prediction], name: str, kind: str, module: str | None) -> Prediction | None:
-    """The prediction of a row of collectives."""
-    return predictions.get((name, kind, module)) or predictions.get((name, kind, None))
 
 
 def _prediction(facts: CollectiveFacts, place: Place) -> Prediction:

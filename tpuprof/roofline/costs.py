@@ -120,8 +120,10 @@ def _better(known: Cost, infos: Sequence[OpInfo]) -> Cost:
     if info.cls.kind in ("custom_kernel", "attention") and not stated.flops and not stated.bytes_accessed:
         return known if known.reason else Cost(reason=_STATED_ZERO, note=known.note, remat=known.remat)
     flops, bytes_ = known.flops, known.bytes
-    if bytes_ is None and stated.bytes is not None:
+    if stated.bytes is not None and (bytes_ is None or info.program is None):
         bytes_ = dict(stated.bytes)
+    elif bytes_ is not None and info.program is None:
+        bytes_ = _at_least(bytes_, stated.bytes_accessed)
     if flops is not None or stated.flops is None:
         source = known.source if flops is not None else ("trace" if bytes_ is not None else None)
         return replace(known, source=source, bytes=bytes_, stated_bytes=stated.bytes_accessed)
@@ -145,6 +147,14 @@ def _stated_flops(known: Cost, info: OpInfo, stated: StatedCost, bytes_: Mapping
         note="The compiler's count, elementwise work of the fusion included." if products else known.note,
         reason=known.reason if bytes_ is None else None,
     )
+
+
+def _at_least(bytes_: Mapping[str, int], accessed: int | None) -> Mapping[str, int]:
+    """HBM bytes where operands are known but not how much of them is read: no more than the compiler counts in all."""
+    others = sum(size for space, size in bytes_.items() if space != "hbm")
+    if accessed is None or others + bytes_.get("hbm", 0) <= accessed:
+        return bytes_
+    return {**bytes_, "hbm": max(accessed - others, 0)}
 
 
 def _operand_dtype(info: OpInfo) -> str:

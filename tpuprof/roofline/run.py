@@ -56,6 +56,10 @@ class Roofline:
     collectives: Mapping[Key, Prediction]
     quality: tuple[Quality, ...]
 
+    def prediction(self, op: str, kind: str, module: str | None) -> Prediction | None:
+        """What the collective of a row of the report should take; null if its HLO is not known."""
+        return self.collectives.get((op, kind, module)) or self.collectives.get((op, kind, None))
+
 
 def roofline(trace: Trace, options: HardwareOptions = NO_OPTIONS) -> Roofline:
     """The roofline of a trace.

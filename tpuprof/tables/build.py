@@ -308,7 +308,7 @@ def _hlo_quality(
 
 
 def expected_cores(cores: Sequence[Core], infos: Sequence[OpInfo]) -> int:
-    """How many devices the programs that ran were compiled for, as far as their HLO and groups tell; 0 if not at all."""
+    """How many devices the programs that ran were compiled for, as far as HLO and groups tell; 0 if not at all."""
     expected = 0
     seen: set[int] = set()
     for core in cores:
