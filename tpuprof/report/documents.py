@@ -13,7 +13,7 @@ from tpuprof.tables.schemas import GAPS, OP_STATS, PARTS
 if TYPE_CHECKING:
     from tpuprof.trace import Trace
 
-_STEP_KEYS = ("device", "step", "start_ps", "duration_ps", "complete", "closed", "matched", "counted")
+_STEP_KEYS = ("device", "step", "start_ps", "duration_ps", "complete", "closed", "matched", "transient", "counted")
 _HIDDEN = ("collective", "dma")
 
 
