@@ -45,6 +45,9 @@ _ASPECT_OF_QUALITY = {
     "hlo_missing": "hlo",
     "hlo_unreadable": "hlo",
     "hlo_not_joined": "hlo",
+    "capture_start_transient": None,
+    "lead_in": None,
+    "window_not_covered": "steps",
     "sidecar_unreadable": None,
     "collector_warning": None,
 }

@@ -1,4 +1,4 @@
-"""Texts for people: names without control characters, and the plural.
+"""Texts for people: names without control characters, the plural, ranges of numbers.
 
 Names in a trace come from whoever made it. Shown as they are they could move the cursor, recolour the terminal or
 forge lines of output, so every view passes them through :func:`clean`.
@@ -7,6 +7,7 @@ forge lines of output, so every view passes them through :func:`clean`.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 REPLACEMENT = "\ufffd"
 
@@ -39,3 +40,15 @@ def plural(count: int, noun: str) -> str:
 def plural_noun(noun: str) -> str:
     """``cores``, ``entries``."""
     return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+
+
+def number_ranges(numbers: Sequence[int], shown: int = 6) -> str:
+    """``0 to 6, 9`` for ascending numbers; the rest of a long list is left out."""
+    ends: list[list[int]] = []
+    for number in numbers:
+        if ends and number == ends[-1][1] + 1:
+            ends[-1][1] = number
+        else:
+            ends.append([number, number])
+    texts = [str(first) if first == last else f"{first} to {last}" for first, last in ends[:shown]]
+    return ", ".join(texts) + (" …" if len(ends) > shown else "")

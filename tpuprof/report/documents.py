@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tpuprof.roofline import HardwareOptions, Roofline
     from tpuprof.trace import Trace
 
-_STEP_KEYS = ("device", "step", "start_ps", "duration_ps", "complete", "closed", "matched", "counted")
+_STEP_KEYS = ("device", "step", "start_ps", "duration_ps", "complete", "closed", "matched", "transient", "counted")
 _HIDDEN = ("collective", "dma")
 
 

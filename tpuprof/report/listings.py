@@ -164,6 +164,7 @@ def _step_row(row: dict[str, Any]) -> dict[str, Any]:
             ("cut", not row["complete"]),
             ("open", not row["closed"]),
             ("unmatched", not row["matched"]),
+            ("capture start", row["transient"]),
         )
         if holds
     ]

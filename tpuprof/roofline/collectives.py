@@ -11,8 +11,8 @@ from tpuprof.hardware import Chip
 from tpuprof.hardware.slices import default_shape, make_slice, parse_slice
 from tpuprof.hardware.topology import Slice
 from tpuprof.perfmodel.collective_time import CollectiveTime, collective_time
-from tpuprof.tables.build import expected_cores
 from tpuprof.tables.collective_facts import CollectiveFacts, collective_facts
+from tpuprof.tables.recorded_quality import expected_cores
 from tpuprof.tables.rows import OpInfo
 
 if TYPE_CHECKING:

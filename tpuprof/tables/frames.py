@@ -98,6 +98,7 @@ def steps_frame(built: Built) -> pd.DataFrame:
             "complete": cat([s.complete for s in steps], np.bool_),
             "closed": cat([s.closed for s in steps], np.bool_),
             "matched": cat([s.matched for s in steps], np.bool_),
+            "transient": np.isin(cat([s.number for s in steps]), built.steps.transient),
             "counted": cat([s.counted for s in steps], np.bool_),
         }
     )

@@ -315,6 +315,7 @@ class CoreRecord:
     op_launch: I64 | None = None  # per op when the host launched it, NO_TIME where unlinked; None: no links (TPU, CPU)
     collective_rows: I64 | None = None  # op rows that are, or end, collectives
     rendezvous: Rows | None = None  # where threads wait for their peers inside a collective (CPU), lanes as the ops'
+    marks: I64 | None = None  # when the tracer's marks lie that are no ops and no waits (TPU)
     quality: tuple[Quality, ...] = ()
 
 

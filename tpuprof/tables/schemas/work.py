@@ -62,6 +62,7 @@ STEPS = Schema(
         Column("complete", "bool", "False if cut by the edge of the capture or without device work."),
         Column("closed", "bool", "False if nothing marks the end, so that it ends with its last op."),
         Column("matched", "bool", "True if the step was found on all cores."),
+        Column("transient", "bool", "True if the start of the capture held the step up: cores began it far apart."),
         Column("counted", "bool", "True if the step enters statistics."),
     ),
 )
