@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 from tpuprof.errors import UsageError
@@ -27,26 +26,6 @@ _DURATION_PS = {
     "h": 3600 * PS_PER_S,
 }
 UNKNOWN = "n/a"
-_QUANTITY = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([^\s0-9].*)?\Z")
-_PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
-_BINARY_PREFIXES = {f"{name}i": 1024.0**power for power, name in enumerate("KMGTPE", 1)}
-_UNIT_NAMES: dict[str, tuple[tuple[str, float], ...]] = {
-    "B": (("B", 1), ("bytes", 1), ("byte", 1), ("bit", 1 / 8)),
-    "B/s": (("B/s", 1), ("bit/s", 1 / 8), ("bps", 1 / 8), ("Bps", 1)),
-    "FLOP": (("FLOPs", 1), ("FLOP", 1), ("OPs", 1), ("OP", 1)),
-    "FLOP/s": (("FLOP/s", 1), ("FLOPs/s", 1), ("FLOPS", 1), ("OP/s", 1), ("OPS", 1), ("FLOPs", 1)),
-    "Hz": (("Hz", 1), ("hz", 1)),
-    "": (("", 1),),
-}
-_EXAMPLES = {
-    "B": "16GB or 128MiB",
-    "B/s": "820GB/s or 400Gbit/s",
-    "FLOP": "1T or 2.7e11",
-    "FLOP/s": "197T or 197TFLOP/s",
-    "Hz": "1.5GHz",
-    "s": "1us or 0.3ms",
-    "": "240",
-}
 
 
 def format_ps(ps: float | None, digits: int = 4) -> str:
@@ -93,39 +72,6 @@ def parse_duration_ps(text: str) -> int:
     if match is None:
         raise UsageError(f"{text!r} is not a duration.", hint="Write a number with a unit, such as 500ms, 30s or 2m.")
     return round(float(match[1]) * _DURATION_PS[match[2] or "s"])
-
-
-def parse_quantity(text: str, unit: str) -> float:
-    """A number with an SI prefix and a unit, in that unit: ``45GB/s`` is 4.5e10 for the unit ``B/s``.
-
-    The unit itself may be left out (``197T``); a bare number is in the unit. Sizes also take binary prefixes
-    (``128MiB``), and rates of a network bits (``400Gbit/s``).
-
-    Args:
-        unit: one of ``B``, ``B/s``, ``FLOP``, ``FLOP/s``, ``Hz``, ``s``, or empty for a bare number.
-
-    Raises:
-        UsageError: the text is no such quantity.
-    """
-    match = _QUANTITY.match(text)
-    if match is not None:
-        factor = _factor((match[2] or "").strip(), unit)
-        if factor is not None and math.isfinite(float(match[1]) * factor):
-            return float(match[1]) * factor
-    wanted = f"a quantity in {unit}" if unit else "a number"
-    raise UsageError(f"{text!r} is not {wanted}.", hint=f"Write it like {_EXAMPLES[unit]}.")
-
-
-def _factor(suffix: str, unit: str) -> float | None:
-    if unit == "s":
-        return _DURATION_PS[suffix] / PS_PER_S if suffix in _DURATION_PS else (1.0 if not suffix else None)
-    prefixes = {**_PREFIXES, **_BINARY_PREFIXES} if unit in ("B", "B/s") else _PREFIXES
-    if suffix in prefixes:
-        return prefixes[suffix]
-    for name, scale in _UNIT_NAMES[unit]:
-        if name and suffix.endswith(name) and suffix.removesuffix(name).strip() in prefixes:
-            return prefixes[suffix.removesuffix(name).strip()] * scale
-    return None
 
 
 def _significant(value: float, digits: int) -> str:

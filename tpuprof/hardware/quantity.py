@@ -15,6 +15,7 @@ _SMALL = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9, "p": 1e-12}
 # unit → (spellings with what one of them is worth, prefixes); what is not listed here is not a unit of that quantity
 _UNITS: dict[str, tuple[dict[str, float], dict[str, float]]] = {
     "FLOP/s": (dict.fromkeys(("FLOP/s", "FLOPS", "FLOPs", "flops", "flop/s", "OP/s", "OPS", "op/s", "ops"), 1.0), _DECIMAL),
+    "FLOP": (dict.fromkeys(("FLOP", "FLOPs", "flops", "OP", "OPs", "ops"), 1.0), _DECIMAL),
     "B/s": (
         dict.fromkeys(("B/s", "Bps"), 1.0) | dict.fromkeys(("b/s", "bps", "bit/s"), 0.125),
         _DECIMAL | _BINARY,
@@ -28,6 +29,7 @@ _UNITS: dict[str, tuple[dict[str, float], dict[str, float]]] = {
 _LEAST = {"FLOP/s": 1e9, "B/s": 1e6}
 _EXAMPLES = {
     "FLOP/s": "197 TFLOP/s",
+    "FLOP": "1 TFLOP",
     "B/s": "819 GB/s",
     "B": "16 GiB",
     "Hz": "1.5 GHz",
@@ -42,7 +44,7 @@ def parse_quantity(value: object, unit: str, name: str, *, where: str = "") -> f
 
     Args:
         value: such as ``197e12``, ``"197T"``, ``"197 TFLOP/s"``; bits per second are understood (``"50 Gb/s"``).
-        unit: ``FLOP/s``, ``B/s``, ``B``, ``Hz``, ``s``, ``W`` or ``USD/h``.
+        unit: ``FLOP/s``, ``FLOP``, ``B/s``, ``B``, ``Hz``, ``s``, ``W`` or ``USD/h``.
         name: what the number is, for messages.
         where: the file or option, for messages.
 

@@ -29,6 +29,14 @@ class Quantity:
     unit: str = ""
     source: str = ""
 
+    def number(self) -> float:
+        """The value as a number.
+
+        Raises:
+            TypeError: it is none.
+        """
+        return _number(self.value, "quantity")
+
     def to_json(self) -> dict[str, object]:
         """``value`` and ``unit``, and ``source`` where there is one."""
         known: dict[str, object] = {"value": plain(self.value), "unit": self.unit}
@@ -93,9 +101,7 @@ class Derivation:
         Raises:
             TypeError: it is a text, a list, a yes or no, or unknown.
         """
-        if isinstance(self.value, bool) or not isinstance(self.value, (int, float)):
-            raise TypeError(f"the answer is no number but {self.value!r}")
-        return float(self.value)
+        return _number(self.value, "answer")
 
     def as_step(self, what: str) -> Step:
         """This answer as one step of a larger derivation."""
@@ -131,3 +137,9 @@ def plain(value: Value) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else ("-" if value < 0 else "") + INFINITY
     return value
+
+
+def _number(value: Value, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"the {what} is no number but {value!r}")
+    return float(value)

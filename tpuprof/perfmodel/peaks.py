@@ -5,7 +5,7 @@ Facts: scaling book, chapters "TPUs" and "GPUs".
 
 from __future__ import annotations
 
-from math import floor, prod
+from math import ceil, floor, prod
 
 from tpuprof.errors import UsageError
 from tpuprof.perfmodel.checks import counted, positive
@@ -132,3 +132,56 @@ def resident_warps(
     assumed = ("nothing else limits how many warps are resident",)
     formula = "floor(register_file / (registers * lanes * bytes))"
     return Derivation(value, "warp", formula, inputs, None, assumed, source=_GPUS)
+
+
+def total_of_groups(groups: tuple[tuple[int, ...], ...]) -> Derivation:
+    """How many units several groups have together, such as the switches of all levels of a network.
+
+    Args:
+        groups: of each group a count, or several whose product it is (128 nodes of 4 switches).
+
+    Raises:
+        UsageError: there is no group, or a count is below 1.
+    """
+    if not groups:
+        raise UsageError("There is no group of units.", hint="Give one like 128x4.")
+    steps = tuple(unit_count(group).as_step(f"group {number}") for number, group in enumerate(groups, 1))
+    inputs = {f"group {number}": Quantity(list(group), "unit") for number, group in enumerate(groups, 1)}
+    return Derivation(sum(prod(group) for group in groups), "unit", "sum of the groups", inputs, None, (), steps)
+
+
+def slice_totals(
+    shape: tuple[int, ...],
+    *,
+    host: tuple[int, ...] | None = None,
+    cores_per_chip: int | None = None,
+    hbm: float | None = None,
+    peak: float | None = None,
+) -> dict[str, Derivation]:
+    """``chips`` of a slice, and ``hosts``, ``cores``, ``hbm``, ``peak`` as far as the figure of one chip is given.
+
+    Args:
+        shape: chips per axis.
+        host: chips of one host per axis; a slice smaller than a host has one host.
+        hbm: bytes of one chip.
+        peak: of one chip, FLOP/s.
+
+    Raises:
+        UsageError: a number is below 1.
+    """
+    chips = prod(counted("The length of an axis", size) for size in shape)
+    inputs = {"shape": Quantity(list(shape), "chip")}
+    found = {"chips": Derivation(chips, "chip", "product of the axes", inputs, source=_TPUS)}
+    step = (found["chips"].as_step("chips"),)
+    if host is not None:
+        per_host = prod(counted("The chips of a host", size) for size in host)
+        named = {**inputs, "host": Quantity(list(host), "chip")}
+        found["hosts"] = Derivation(
+            ceil(chips / per_host), "host", "chips / chips of a host, rounded up", named, None, (), step, _TPUS
+        )
+    each = {"cores": (cores_per_chip, "core"), "hbm": (hbm, "B"), "peak": (peak, "FLOP/s")}
+    for name, (value, unit) in each.items():
+        if value is not None:
+            named = {**inputs, f"{name} of a chip": Quantity(positive(f"The {name} of a chip", value), unit)}
+            found[name] = Derivation(chips * value, unit, f"chips * {name} of a chip", named, None, (), step, _TPUS)
+    return found
