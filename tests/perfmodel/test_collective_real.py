@@ -45,7 +45,7 @@ def test_every_collective_of_a_train_step_has_a_time(real_traces: Path) -> None:
     where = parse_slice("v6e:2x4")
     opcodes = {"all-gather", "reduce-scatter", "all-reduce"}
     seen = 0
-    for computation in module.computations.values():
+    for computation in module.computations:
         for instruction in computation.instructions:
             groups = instruction.replica_groups
             if instruction.opcode in opcodes and groups is not None:
