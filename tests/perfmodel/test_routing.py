@@ -196,6 +196,18 @@ def test_a_stride_on_a_ring_uses_both_directions() -> None:
     assert found.link_bytes == 2 * 8e6 * 7 / 8 / 2
 
 
+def test_a_row_may_lie_over_the_seam_of_a_ring() -> None:
+    where = parse_slice("v5e:2x16")
+    rows = [
+        tuple(where.device_at(Place(0, (x, y % 16))) for y in range(start, start + 4))
+        for x in (0, 1)
+        for start in range(14, 30, 4)
+    ]
+    found = gather(lay_out(where, rows), 4e6)
+    assert (found.way, found.shared, found.hops) == ("line", 1.0, 3)
+    assert found.link_bytes == 3e6
+
+
 def test_both_cores_of_a_chip_share_its_links() -> None:
     where = parse_slice("tpu7x:2x2x1")
     alone = gather(lay_out(where, [(0, 2, 4, 6)]), 1e6)
@@ -213,6 +225,11 @@ def test_groups_over_slices_send_over_the_network() -> None:
     assert found.network_bytes == 1e6
     assert found.link_bytes == pytest.approx(32e6 * 15 / 16 / 2)
     assert exchange(lay_out(where, [range(32)]), 32e6).network_bytes == 16e6
+    cores = parse_slice("2*tpu7x:2x2x1")
+    one, both = ([(device, device + 8) for device in range(0, 8, step)] for step in (2, 1))
+    for traffic in (gather, exchange):
+        assert traffic(lay_out(cores, one), 2e6).network_bytes == 1e6
+        assert traffic(lay_out(cores, both), 2e6).network_bytes == 2e6
     pairs = permute(where, [(0, 16), (16, 0), (1, 2)], 1e6)
     assert (pairs.network_bytes, pairs.link_bytes, pairs.hops) == (1e6, 1e6, 2)
 
