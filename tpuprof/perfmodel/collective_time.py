@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, get_args
 
 from tpuprof.errors import UsageError
@@ -102,12 +103,12 @@ def collective_time(
         members = [tuple(group) for group in groups]
         return _gpu_time(name, size, where, members)
     chosen = _groups(name, where, groups, axes, mesh)
-    traffic, n = _traffic(name, size, where, chosen)
+    traffic, n = _unit_traffic(name, where, tuple(chosen))
     passes = 2 if name == "all_reduce" else 1
     figure = where.chip.ici.link_bandwidth if where.chip.ici is not None else None
     if link_bandwidth is not None:
         figure = Figure(positive("The link bandwidth", link_bandwidth), "B/s", "given")
-    return _slice_time(name, size, where, traffic, n, passes, figure)
+    return _slice_time(name, size, where, traffic.times(size), n, passes, figure)
 
 
 def _groups(
@@ -133,18 +134,19 @@ def _groups(
     return [(a, b) for group in joined if len(group) > 1 for a, b in zip(group, group[1:] + group[:1], strict=True)]
 
 
-def _traffic(kind: str, size: float, where: Slice, groups: list[tuple[int, ...]]) -> tuple[Traffic, int]:
+@lru_cache(maxsize=512)
+def _unit_traffic(kind: str, where: Slice, groups: tuple[tuple[int, ...], ...]) -> tuple[Traffic, int]:
+    # Traffic is proportional to the size, so that one routing serves all collectives of the same groups.
     if kind in _PAIRWISE:
         if any(len(pair) != 2 for pair in groups):
             raise UsageError("A pair of a permute does not have two devices.", hint="Give (source, target) each.")
-        return (permute(where, [(a, b) for a, b in groups], size), 2) if groups else (Traffic(0.0), 1)
+        return (permute(where, [(a, b) for a, b in groups], 1.0), 2) if groups else (Traffic(0.0), 1)
     layout = lay_out(where, groups)
     n = layout.size
     if kind in {"all_to_all", "ragged_all_to_all"}:
-        return exchange(layout, size), n
+        return exchange(layout, 1.0), n
     # What a broadcast sends is not divided: every member receives all of it.
-    full = size * n / (n - 1) if kind == "collective_broadcast" and n > 1 else size
-    return gather(layout, full), n
+    return gather(layout, n / (n - 1) if kind == "collective_broadcast" and n > 1 else 1.0), n
 
 
 def _slice_time(
@@ -164,10 +166,15 @@ def _slice_time(
     steps: list[Step] = []
     times: list[tuple[float, str]] = []
     unknown = False
+    if traffic.directions is not None and traffic.link_bytes:
+        what = "link directions over which every chip of a group receives, L"
+        steps.append(Step(what, "sum over the axes, divided among groups that share links", traffic.directions, ""))
     for regime, what, symbol, load, figure in resources:
         if not load:
             continue
-        steps.append(Step(f"bytes on the {what}, one direction", "routing", passes * load, "B"))
+        steps.append(
+            Step(f"bytes on the {what}, one direction", _load_formula(kind, symbol, traffic), passes * load, "B")
+        )
         if figure is None:
             reason = f"The bandwidth of the {what} of {chip.name} is not known"
             # Cores of a chip are joined far better than chips are, so a bound without their link is still close.
@@ -181,6 +188,10 @@ def _slice_time(
     for axis in traffic.axes:
         named = TORUS_AXES[axis.axis] if axis.axis < len(TORUS_AXES) else str(axis.axis)
         assumed.append(f"along {named}: a {axis.way} of {axis.count}, {axis.shared:g} group(s) on the busiest link")
+    if traffic.axes:
+        assumed.append("the data of a group stays in the rows of chips that the group spans")
+    elif traffic.way == "embedded ring":
+        assumed.append("the groups are no boxes of the torus: one ring through all members, not the best way possible")
     floor = passes * traffic.hops * hop.value if hop is not None else 0.0
     if hop is not None and traffic.hops:
         inputs["t_hop"] = Quantity(hop.value, "s", hop.source)
@@ -195,21 +206,31 @@ def _slice_time(
     formula = f"busiest of the transfers {'+ latency' if adds else 'or the latency, whichever is longer'}"
     derivation = Derivation(seconds, "s", formula, inputs, regime, tuple(assumed), tuple(steps), _SOURCE)
     way = traffic.way if regime == "latency" else regime
-    return _finish(kind, size, chip, regime, way, seconds, traffic.shared, derivation)
+    known = calibration(chip.name, kind, way, len(traffic.axes))
+    return _finish(size, regime, seconds, traffic.shared, derivation, known)
+
+
+def _load_formula(kind: str, symbol: str, traffic: Traffic) -> str:
+    twice = "2 * " if kind == "all_reduce" else ""
+    if symbol == "W" and traffic.directions is not None:
+        # m is the number of chips of a group in one slice.
+        return f"{twice}size / L" if kind == "collective_broadcast" else f"{twice}size * (m-1)/m / L"
+    return {"W": "sum of the messages over the link", "W_core": "what one core receives from the other"}.get(
+        symbol, "what the chip's devices receive from other slices"
+    )
 
 
 def _gpu_time(kind: str, size: float, chip: Chip, groups: list[tuple[int, ...]]) -> CollectiveTime:
     derivation = gpu_traffic(kind, size, chip, groups)
     seconds = None if derivation.value is None else derivation.number()
     regime = derivation.regime or "none"
-    return _finish(kind, size, chip, regime, regime, seconds, 1.0, derivation)
+    return _finish(size, regime, seconds, 1.0, derivation, calibration(chip.name, kind, regime))
 
 
 def _finish(
-    kind: str, size: float, chip: Chip, regime: str, way: str, seconds: float | None, shared: float, found: Derivation
+    size: float, regime: str, seconds: float | None, shared: float, found: Derivation, known: Calibration
 ) -> CollectiveTime:
     if seconds is None or regime == "none":
         return CollectiveTime(seconds, regime, None, seconds, None, shared, found)
-    known = calibration(chip.name, kind, way)
     rate = size / seconds if seconds else None
     return CollectiveTime(seconds, regime, rate, known.t0_s + seconds / known.c, known, shared, found)
