@@ -91,6 +91,10 @@ class Slice:
     def __str__(self) -> str:
         return self.name
 
+    def __hash__(self) -> int:
+        # The figures of a chip are in mappings, which have no hash; its name and edition stand for them.
+        return hash((self.chip.name, self.chip.edition, self.shape, self.wrap, self.twisted, self.slices))
+
     @property
     def dims(self) -> int:
         """Number of torus axes."""

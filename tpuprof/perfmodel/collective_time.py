@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, get_args
 
 from tpuprof.errors import UsageError
@@ -102,12 +103,12 @@ def collective_time(
         members = [tuple(group) for group in groups]
         return _gpu_time(name, size, where, members)
     chosen = _groups(name, where, groups, axes, mesh)
-    traffic, n = _traffic(name, size, where, chosen)
+    traffic, n = _unit_traffic(name, where, tuple(chosen))
     passes = 2 if name == "all_reduce" else 1
     figure = where.chip.ici.link_bandwidth if where.chip.ici is not None else None
     if link_bandwidth is not None:
         figure = Figure(positive("The link bandwidth", link_bandwidth), "B/s", "given")
-    return _slice_time(name, size, where, traffic, n, passes, figure)
+    return _slice_time(name, size, where, traffic.times(size), n, passes, figure)
 
 
 def _groups(
@@ -133,18 +134,19 @@ def _groups(
     return [(a, b) for group in joined if len(group) > 1 for a, b in zip(group, group[1:] + group[:1], strict=True)]
 
 
-def _traffic(kind: str, size: float, where: Slice, groups: list[tuple[int, ...]]) -> tuple[Traffic, int]:
+@lru_cache(maxsize=512)
+def _unit_traffic(kind: str, where: Slice, groups: tuple[tuple[int, ...], ...]) -> tuple[Traffic, int]:
+    # Traffic is proportional to the size, so that one routing serves all collectives of the same groups.
     if kind in _PAIRWISE:
         if any(len(pair) != 2 for pair in groups):
             raise UsageError("A pair of a permute does not have two devices.", hint="Give (source, target) each.")
-        return (permute(where, [(a, b) for a, b in groups], size), 2) if groups else (Traffic(0.0), 1)
+        return (permute(where, [(a, b) for a, b in groups], 1.0), 2) if groups else (Traffic(0.0), 1)
     layout = lay_out(where, groups)
     n = layout.size
     if kind in {"all_to_all", "ragged_all_to_all"}:
-        return exchange(layout, size), n
+        return exchange(layout, 1.0), n
     # What a broadcast sends is not divided: every member receives all of it.
-    full = size * n / (n - 1) if kind == "collective_broadcast" and n > 1 else size
-    return gather(layout, full), n
+    return gather(layout, n / (n - 1) if kind == "collective_broadcast" and n > 1 else 1.0), n
 
 
 def _slice_time(
@@ -181,6 +183,10 @@ def _slice_time(
     for axis in traffic.axes:
         named = TORUS_AXES[axis.axis] if axis.axis < len(TORUS_AXES) else str(axis.axis)
         assumed.append(f"along {named}: a {axis.way} of {axis.count}, {axis.shared:g} group(s) on the busiest link")
+    if traffic.axes:
+        assumed.append("the data of a group stays in the rows of chips that the group spans")
+    elif traffic.way == "embedded ring":
+        assumed.append("the groups are no boxes of the torus: one ring through all members, not the best way possible")
     floor = passes * traffic.hops * hop.value if hop is not None else 0.0
     if hop is not None and traffic.hops:
         inputs["t_hop"] = Quantity(hop.value, "s", hop.source)

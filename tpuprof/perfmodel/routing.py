@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise, permutations, product
 from math import prod
 from typing import Literal
@@ -66,6 +66,15 @@ class Traffic:
     way: str = "none"
     axes: tuple[AxisLoad, ...] = ()
     shared: float = 1.0
+
+    def times(self, factor: float) -> Traffic:
+        """The same with every number of bytes multiplied."""
+        return replace(
+            self,
+            link_bytes=self.link_bytes * factor,
+            core_bytes=self.core_bytes * factor,
+            network_bytes=self.network_bytes * factor,
+        )
 
 
 def gather(layout: Layout, size: float) -> Traffic:
