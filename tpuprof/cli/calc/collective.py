@@ -89,6 +89,13 @@ def collective(
     of the whole array of the group; for an all-to-all they are summed over all devices, and with --slice they are what
     one device holds.
     """
+    _no_mixture(
+        {"--slice": slice_name, "--node-bandwidth": node_bandwidth, "--link-bandwidth": link_bandwidth or axis_bandwidth},
+        {"--rings": rings, "--lines": lines, "--shape": shape, "--members": members, "--idle": idle,
+         "--ring-axes": ring_axes, "--approximate": approximate, "--piece": piece, "--hops": hops,
+         "--hop-latency": hop_latency, "--no-wrap": no_wrap, "--mesh": mesh, "--over": over},
+        kind,
+    )  # fmt: skip
     ways = [slice_name is not None, node_bandwidth is not None, (link_bandwidth or axis_bandwidth) is not None]
     if sum(ways) != 1 or (link_bandwidth is not None and axis_bandwidth is not None):
         raise UsageError(
@@ -239,6 +246,34 @@ def pipeline(array: Array | None, size: float | None, bandwidth: float, microbat
     from tpuprof.perfmodel.transfer import pipeline_transfers
 
     return pipeline_transfers(bytes_of(array, size), bandwidth, microbatches, stages)
+
+
+_MESH_ONLY = ("--over", "--idle", "--ring-axes", "--approximate", "--piece")
+_TORUS_ONLY = ("--rings", "--lines", "--members", "--hops")
+
+
+def _no_mixture(networks: dict[str, object], given: dict[str, object], kind: str) -> None:
+    """Refuses options that the chosen network would leave unread: they would look as if they counted.
+
+    Raises:
+        UsageError: there is one.
+    """
+    if networks["--slice"] is not None:
+        known: tuple[str, ...] = ("--mesh", "--over")
+        what = "--slice"
+    elif networks["--node-bandwidth"] is not None:
+        known = ("--members", "--mesh", "--over")
+        what = "--node-bandwidth"
+    elif given["--mesh"] is not None:
+        known = ("--mesh", "--hop-latency", *_MESH_ONLY)
+        what = "--mesh"
+    elif kind == "all-to-all":
+        known, what = ("--shape", "--no-wrap"), "an all-to-all without --mesh"
+    else:
+        known, what = (*_TORUS_ONLY, "--hop-latency"), "links without --mesh"
+    unread = [name for name, value in given.items() if value and name not in known]
+    if unread:
+        raise UsageError(f"{unread[0]} means nothing for {what}.", hint=f"It takes {', '.join(known)}.")
 
 
 def _one_way(link: float | None, axis: float | None) -> float | None:
