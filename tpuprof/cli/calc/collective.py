@@ -10,7 +10,8 @@ import click
 from tpuprof.cli.calc.options import (
     AXES,
     COUNTS,
-    IDS,
+    HOP_LATENCY,
+    KINDS,
     MESH,
     Answers,
     array_options,
@@ -25,12 +26,10 @@ if TYPE_CHECKING:
     from tpuprof.perfmodel.derivation import Derivation
     from tpuprof.perfmodel.mesh_collective import Kind
 
-_KINDS = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all")
 _LINK = click.option("--link-bandwidth", type=quantity("B/s"), help="Of one link in one direction, such as 45GB/s.")
 _AXIS = click.option("--axis-bandwidth", type=quantity("B/s"), help="Instead: of both directions, such as 90GB/s.")
-_HOP = click.option("--hop-latency", type=quantity("s"), default=0.0, help="Latency of a hop, such as 1us.")
 _MEMBERS = click.option("--members", type=int, help="Devices of the group. Default: many, so that (n-1)/n is 1.")
-_RING_KIND = click.argument("kind", type=click.Choice(_KINDS))
+_RING_KIND = click.argument("kind", type=click.Choice(KINDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class _Network:
 @click.option("--approximate", is_flag=True, help="With --mesh: take (n-1)/n as 1 on rings.")
 @click.option("--piece", is_flag=True, help="With --mesh: --array is the piece of one device.")
 @click.option("--hops", type=float, default=0.0, help="Hops to the farthest member, for the latency floor.")
-@_HOP
+@HOP_LATENCY
 def collective(
     kind: str, array: Array | None, size: float | None, slice_name: str | None, edition: str | None,
     link_bandwidth: float | None, axis_bandwidth: float | None, node_bandwidth: float | None, in_network: bool,
@@ -89,19 +88,20 @@ def collective(
     of the whole array of the group; for an all-to-all they are summed over all devices, and with --slice they are what
     one device holds.
     """
-    _no_mixture(
-        {"--slice": slice_name, "--node-bandwidth": node_bandwidth, "--link-bandwidth": link_bandwidth or axis_bandwidth},
-        {"--rings": rings, "--lines": lines, "--shape": shape, "--members": members, "--idle": idle,
-         "--ring-axes": ring_axes, "--approximate": approximate, "--piece": piece, "--hops": hops,
-         "--hop-latency": hop_latency, "--no-wrap": no_wrap, "--mesh": mesh, "--over": over},
-        kind,
-    )  # fmt: skip
     ways = [slice_name is not None, node_bandwidth is not None, (link_bandwidth or axis_bandwidth) is not None]
     if sum(ways) != 1 or (link_bandwidth is not None and axis_bandwidth is not None):
         raise UsageError(
             f"{sum(ways)} networks are given." if sum(ways) != 1 else "The bandwidth of a link is given twice.",
             hint="Give one of --slice, --node-bandwidth, --link-bandwidth, --axis-bandwidth.",
         )
+    over_mesh = None if mesh is None else "--mesh"
+    network = "--slice" if slice_name else "--node-bandwidth" if node_bandwidth else over_mesh or kind
+    _no_mixture(
+        network,
+        {"--rings": rings, "--lines": lines, "--shape": shape, "--members": members, "--idle": idle,
+         "--ring-axes": ring_axes, "--approximate": approximate, "--piece": piece, "--hops": hops,
+         "--hop-latency": hop_latency, "--no-wrap": no_wrap, "--mesh": mesh, "--over": over},
+    )  # fmt: skip
     name = cast("Kind", kind.replace("-", "_"))
     if slice_name is not None:
         return _on_slice(name, bytes_of(array, size), slice_name, edition, mesh, over)
@@ -121,159 +121,27 @@ def collective(
     return {"time": _on_links(name, array, size, given)}
 
 
-@calculator("ring-traffic")
-@click.argument("kind", type=click.Choice(["all-gather", "all-to-all"]))
-@array_options
-@_MEMBERS
-@click.option("--directions", type=click.IntRange(1, 2), default=2, show_default=True, help="Directions in use.")
-def ring_traffic(kind: str, array: Array | None, size: float | None, members: int | None, directions: int) -> Answers:
-    """What crosses the busiest link of a ring.
-
-    In one direction, in bytes, or in elements of an --array without an element type.
-    """
-    from dataclasses import replace
-
-    from tpuprof.perfmodel.collectives import link_traffic
-    from tpuprof.perfmodel.mesh_collective import group_bytes
-
-    unit = "B"
-    if array is not None and array.dtype is None and size is None:
-        whole = group_bytes(array, (), {})
-        size, unit = whole.number(), whole.unit
-    else:
-        size = bytes_of(array, size)
-    found = link_traffic(
-        "all_gather" if kind == "all-gather" else "all_to_all", size, members, directions=directions
-    )  # fmt: skip
-    return {"traffic": replace(found, unit=unit)}
+_LINKS_ONLY = ("--rings", "--lines", "--members", "--hops", "--hop-latency")
+_READ = {
+    "--slice": ("--mesh", "--over"),
+    "--node-bandwidth": ("--members", "--mesh", "--over"),
+    "--mesh": ("--mesh", "--over", "--idle", "--ring-axes", "--approximate", "--piece", "--hop-latency"),
+    "all-to-all": ("--shape", "--no-wrap"),
+}
+"""Options that say more of a network, by the network; links without a mesh take those of ``_LINKS_ONLY``."""
 
 
-@calculator("latency-floor")
-@click.argument("lengths", type=COUNTS)
-@click.option("--hop-latency", type=quantity("s"), required=True, help="Latency of a hop, such as 1us.")
-@click.option("--no-wrap", is_flag=True, help="The axes are lines, not rings.")
-def latency_floor(lengths: tuple[int, ...], hop_latency: float, no_wrap: bool) -> Answers:
-    """Time that a collective takes however small it is.
-
-    LENGTHS are the members along each axis, such as 4x4. For an all-gather; an all-reduce takes twice as long.
-    """
-    from tpuprof.perfmodel.collectives import latency_floor as floor_of
-
-    return {"time": floor_of(lengths, hop_latency, ring=not no_wrap)}
-
-
-@calculator("latency-bound")
-@click.option("--link-bandwidth", type=quantity("B/s"), required=True, help="Of one link in one direction.")
-@click.option("--hop-latency", type=quantity("s"), required=True, help="Latency of a hop, such as 1us.")
-@click.option("--members", type=int, default=1, show_default=True, help="Devices of the group; 1 for a single hop.")
-@array_options
-def latency_bound(
-    link_bandwidth: float, hop_latency: float, members: int, array: Array | None, size: float | None
-) -> Answers:
-    """Size or degree from which hops limit a collective.
-
-    Bytes of the whole array below which it is limited by latency; with --array or --bytes also the number of `members`
-    above which that array is.
-    """
-    from tpuprof.perfmodel.collectives import latency_bound_above, latency_bound_below
-
-    found = {"bytes": latency_bound_below(link_bandwidth, hop_latency, members)}
-    if array is None and size is None:
-        return found
-    return found | {"members": latency_bound_above(bytes_of(array, size), link_bandwidth, hop_latency)}
-
-
-@calculator("bus-bandwidth")
-@_RING_KIND
-@array_options
-@click.option("--members", type=int, required=True, help="Devices of the group.")
-@click.option("--time", "seconds", type=quantity("s"), required=True, help="Measured time.")
-def bus_bandwidth(kind: str, array: Array | None, size: float | None, members: int, seconds: float) -> Answers:
-    """Bandwidth that a measured collective reached.
-
-    Comparable to the bandwidth of a link whatever the number of members, as NCCL's tests print it.
-    """
-    from tpuprof.perfmodel.collectives import bus_bandwidth as bus_of
-
-    return {"bandwidth": bus_of(kind.replace("-", "_"), bytes_of(array, size), members, seconds)}
-
-
-@calculator("transfer")
-@array_options
-@click.option("--bandwidth", type=quantity("B/s"), help="Of one link in one direction, such as 45GB/s.")
-@click.option("--ports", type=int, default=1, show_default=True, help="Links that carry the bytes at once.")
-@click.option("--hops", type=int, default=0, show_default=True, help="Links on the way.")
-@_HOP
-@click.option("--slice", "slice_name", help="Instead of the four: a slice of TPUs, such as v5e:4x4.")
-@click.option("--edition", help="Edition of the slice's constants.")
-@click.option("--devices", type=IDS, help="Source and target in the slice, such as 0,15.")
-def transfer(
-    array: Array | None, size: float | None, bandwidth: float | None, ports: int, hops: int, hop_latency: float,
-    slice_name: str | None, edition: str | None, devices: tuple[int, ...] | None,
-) -> Answers:  # fmt: skip
-    """Time of bytes over links and hops.
-
-    Over HBM, PCIe or a network with --bandwidth alone; between two chips of a torus with --ports and --hops, or with
-    --slice and --devices.
-    """
-    from tpuprof.perfmodel.collectives import point_to_point
-
-    total = bytes_of(array, size)
-    if (slice_name is None) == (bandwidth is None) or (slice_name is None) != (devices is None):
-        raise UsageError("The way is given twice or not at all.", hint="Give --bandwidth, or --slice and --devices.")
-    if slice_name is None or devices is None:
-        assert bandwidth is not None
-        return {"time": point_to_point(total, bandwidth, ports=ports, hops=hops, hop_latency=hop_latency)}
-    from tpuprof.hardware.slices import parse_slice
-    from tpuprof.perfmodel.collective_time import collective_time
-
-    if len(devices) != 2:
-        raise UsageError(f"{len(devices)} devices are given.", hint="Give source and target, such as --devices 0,15.")
-    found = collective_time("send_recv", total, parse_slice(slice_name, edition), groups=[devices])
-    return {"time": found.derivation}
-
-
-@calculator("pipeline")
-@array_options
-@click.option("--bandwidth", type=quantity("B/s"), required=True, help="Between two stages, such as 400GB/s.")
-@click.option("--microbatches", type=int, required=True, help="Pieces of the batch.")
-@click.option("--stages", type=int, default=2, show_default=True, help="Stages of the pipeline.")
-def pipeline(array: Array | None, size: float | None, bandwidth: float, microbatches: int, stages: int) -> Answers:
-    """Time of handing activations from stage to stage.
-
-    The bytes are those of the activations of the whole batch. `total` is over all hops that follow each other.
-    """
-    from tpuprof.perfmodel.transfer import pipeline_transfers
-
-    return pipeline_transfers(bytes_of(array, size), bandwidth, microbatches, stages)
-
-
-_MESH_ONLY = ("--over", "--idle", "--ring-axes", "--approximate", "--piece")
-_TORUS_ONLY = ("--rings", "--lines", "--members", "--hops")
-
-
-def _no_mixture(networks: dict[str, object], given: dict[str, object], kind: str) -> None:
-    """Refuses options that the chosen network would leave unread: they would look as if they counted.
+def _no_mixture(network: str, given: dict[str, object]) -> None:
+    """Refuses options that would be left unread: they would look as if they counted.
 
     Raises:
         UsageError: there is one.
     """
-    if networks["--slice"] is not None:
-        known: tuple[str, ...] = ("--mesh", "--over")
-        what = "--slice"
-    elif networks["--node-bandwidth"] is not None:
-        known = ("--members", "--mesh", "--over")
-        what = "--node-bandwidth"
-    elif given["--mesh"] is not None:
-        known = ("--mesh", "--hop-latency", *_MESH_ONLY)
-        what = "--mesh"
-    elif kind == "all-to-all":
-        known, what = ("--shape", "--no-wrap"), "an all-to-all without --mesh"
-    else:
-        known, what = (*_TORUS_ONLY, "--hop-latency"), "links without --mesh"
-    unread = [name for name, value in given.items() if value and name not in known]
+    read = _READ.get(network, _LINKS_ONLY)
+    unread = [name for name, value in given.items() if value and name not in read]
     if unread:
-        raise UsageError(f"{unread[0]} means nothing for {what}.", hint=f"It takes {', '.join(known)}.")
+        what = f"with {network}" if network.startswith("--") else f"for an {network} over links"
+        raise UsageError(f"{unread[0]} means nothing {what}.", hint=f"It takes {', '.join(read)}.")
 
 
 def _one_way(link: float | None, axis: float | None) -> float | None:

@@ -97,9 +97,15 @@ ARRAY = _Type("array", _array)
 MESH = _Type("mesh", _mesh)
 COUNTS = _Type("counts", _counts)
 AXES = _Type("axes", _names)
+KINDS = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all")
 IDS = _Type("ids", _ids)
 REAL = _Type("number", _real)
 """A number that may be infinite."""
+
+
+HOP_LATENCY = click.option(
+    "--hop-latency", type=quantity("s"), default=0.0, help="Latency of a hop, such as 1us. Default: none."
+)
 
 
 def calculator(name: str) -> Callable[[Callable[..., Answers]], click.Command]:
