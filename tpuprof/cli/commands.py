@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "scopes": ("tpuprof.cli.scopes", "Show the tree of name scopes with the time of each."),
     "export": ("tpuprof.cli.export", "Write a run, or part of it, for another program or another person."),
     "memory": ("tpuprof.cli.memory", "Show how much memory programs need, and what is live at the peak."),
+    "calc": ("tpuprof.cli.calc", "Calculate one number of the hardware, with its derivation."),
     "hardware": (
         "tpuprof.cli.hardware",
         "Show what is known of chips: peaks, memories, networks, each number with its source.",

@@ -9,10 +9,12 @@ from typing import Any
 
 from tpuprof.errors import UsageError
 from tpuprof.hardware import Chip, Figure, Peaks, chip, find_chip, parse_peaks, unknown_device
+from tpuprof.hardware.chip import Platform
 from tpuprof.quality import Quality
 from tpuprof.tables.rows import Device
 from tpuprof.text import clean
 
+_MOST = 1e20
 TOLERANCE = 0.02
 """Peaks that differ by more are reported (metrics, "FLOPs, bytes and rooflines")."""
 
@@ -80,7 +82,7 @@ def run_hardware(devices: Sequence[Device], options: HardwareOptions = NO_OPTION
     table, source, reason = _table_chip(devices, kinds, options)
     quality = _disagreements(table, stated)
     name = kinds[0] if kinds else "unknown"
-    platform = devices[0].platform if devices else "tpu"
+    platform = _platform(devices)
     if options.from_trace:
         if not stated:
             raise UsageError("The trace states no peaks.", hint="Give them with --peak, or name the --chip.")
@@ -114,6 +116,13 @@ def _table_chip(
     return known, f"{known.name}, {known.edition}", ""
 
 
+def _platform(devices: Sequence[Device]) -> Platform:
+    for platform in ("gpu", "cpu"):
+        if devices and devices[0].platform == platform:
+            return platform
+    return "tpu"
+
+
 def _stated(devices: Sequence[Device]) -> dict[str, float]:
     """Peaks of one device in the trace, where all devices agree."""
     found: dict[str, float] = {}
@@ -135,8 +144,9 @@ def _hbm(stats: Mapping[str, Any]) -> float | None:
 
 
 def _number(value: object, scale: float) -> float | None:
-    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return value * scale if plain and 0 < value * scale < 1e20 else None  # type: ignore[operator]
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return value * scale if 0 < value * scale < _MOST else None
 
 
 def _stated_peaks(stated: Mapping[str, float]) -> Peaks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tpuprof.schema import Column, Schema
 
-BOUNDS = ("compute", "hbm", "vmem", "host")
+BOUNDS: tuple[str, ...] = ("compute", "hbm", "vmem", "host")
 """What can bound an op: the matrix and vector units, or one of the memories."""
 
 COST_SOURCES = ("hlo", "formula", "cost_estimate", "user", "trace")

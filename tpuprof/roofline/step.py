@@ -135,7 +135,7 @@ def _is_lower_bound(works: Sequence[OpWork]) -> bool:
 
 
 def _bound_by(works: Sequence[OpWork], rates: Rates, runs: int) -> dict[str, float]:
-    times = dict.fromkeys((*BOUNDS, "nothing", "unknown"), 0.0)
+    times: dict[str, float] = dict.fromkeys((*BOUNDS, "nothing", "unknown"), 0.0)
     for work in works:
         limit = bound(work.cost, rates)
         name = BOUND_NAMES.get(limit.bound_by or "") or ("unknown" if limit.t_bound_s is None else "nothing")
