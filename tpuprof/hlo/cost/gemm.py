@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isqrt, prod
 
 from tpuprof.hlo.cost.configs import axes, mapping
 from tpuprof.hlo.cost.contraction import convolution, result_array, type_key
 from tpuprof.hlo.cost.formulas import CallCost, CustomCall
+from tpuprof.hlo.cost.memory import by_space, padded_bytes
 from tpuprof.hlo.cost.model import MatmulShape
 from tpuprof.hlo.shapes import Shape
 from tpuprof.hlo.targets import CONVOLUTION_TARGETS, GEMM_TARGETS
@@ -31,6 +33,7 @@ def gemm_cost(call: CustomCall) -> CallCost | None:
     shape = MatmulShape(*sizes, lhs.dtype, rhs.dtype, out.dtype)
     return CallCost(
         matmul_flops=shape.flops, dtype=type_key(lhs.dtype, rhs.dtype), family="gemm", matmuls=(shape,),
+        bytes_written=_without_workspace(call),
     )  # fmt: skip
 
 
@@ -53,7 +56,16 @@ def convolution_cost(call: CustomCall) -> CallCost | None:
     found = convolution(call.instruction.window, dims, groups, first, second, out, call.instruction)
     if found is None:
         return None
-    return CallCost(matmul_flops=found.flops, dtype=found.dtype, family="convolution", matmuls=(found.shape,))
+    return CallCost(
+        matmul_flops=found.flops, dtype=found.dtype, family="convolution", matmuls=(found.shape,),
+        bytes_written=_without_workspace(call),
+    )  # fmt: skip
+
+
+def _without_workspace(call: CustomCall) -> Mapping[str, int] | None:
+    """Bytes of the results that are no scratch memory: libraries return the workspace as bytes behind them."""
+    kept = [shape for at, shape in enumerate(call.results) if at == 0 or shape.dtype not in ("s8", "u8")]
+    return by_space((shape, padded_bytes(shape)) for shape in kept)
 
 
 def _by_config(call: CustomCall, lhs: Shape, rhs: Shape) -> tuple[int, int, int, int] | None:

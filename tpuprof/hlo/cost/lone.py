@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tpuprof.errors import HloError
 from tpuprof.hlo.cost.calls import custom_call
-from tpuprof.hlo.cost.elements import APPLIED, NOTHING, applications
+from tpuprof.hlo.cost.elements import APPLIED, MOVES, NOTHING, applications
 from tpuprof.hlo.cost.formulas import RegisteredFormula, formulas
 from tpuprof.hlo.cost.model import FREE, OpCost, unknown_cost
 from tpuprof.hlo.cost.operation import custom_cost, finished, moved
@@ -32,6 +34,8 @@ def instruction_cost(instruction: Instruction, *, user_formulas: tuple[Registere
     Raises:
         UsageError: an installed formula cannot be loaded.
     """
+    if instruction.opcode == "async-start":
+        instruction = _unwrapped(instruction)
     if instruction.truncated:
         return unknown_cost("The text of the instruction is cut off.")
     if instruction.opcode in NOTHING:
@@ -52,6 +56,16 @@ def instruction_cost(instruction: Instruction, *, user_formulas: tuple[Registere
     applied = _ONE_OPERATION if instruction.opcode in APPLIED else None
     note = _WHOLE if instruction.opcode in _WITHOUT_BODY else applied
     return finished(instruction, work, read, written, note)
+
+
+def _unwrapped(start: Instruction) -> Instruction:
+    """The move that an asynchronous start wraps, as an instruction; the start itself if that is not known."""
+    # XLA names a start after what it wraps.
+    wrapped = start.wrapped_opcode or start.name.partition("-start")[0]
+    parts = start.shape.tuple_shapes
+    if wrapped not in MOVES or len(parts) < 2:
+        return start
+    return replace(start, opcode=wrapped, shape=parts[1], wrapped_opcode="")
 
 
 def _work(work: Work, instruction: Instruction, operands: list[Shape]) -> None:

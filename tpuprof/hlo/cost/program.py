@@ -38,15 +38,14 @@ def program_cost(
         UsageError: an installed formula cannot be loaded.
     """
     running = _running(module)
-    loops = [op for computation in running.values() for op in computation.instructions if op.opcode == "while"]
-    asynchronous = _asynchronous(module, running)
-    loops += [op for each in asynchronous for op in each.instructions if op.opcode == "while"]
+    executed = {**running, **_asynchronous(module, running)}
+    loops = [op for computation in executed.values() for op in computation.instructions if op.opcode == "while"]
     counts = trip_counts(module, loops, trips or {})
     chosen = formulas() if user_formulas is None else user_formulas
     table = OpTable(module, chosen, _peers(module))
     sums = _Sums(table, counts)
     for computation in module.reachable:  # callees first
-        if computation.name in running or computation in asynchronous:
+        if computation.name in executed:
             sums.add(computation)
         else:
             table.fused(computation)
@@ -81,7 +80,7 @@ def _running(module: HloModule) -> dict[str, Computation]:
     return {each.name: each for each in module.reachable if each.name in names}
 
 
-def _asynchronous(module: HloModule, running: Mapping[str, Computation]) -> list[Computation]:
+def _asynchronous(module: HloModule, running: Mapping[str, Computation]) -> dict[str, Computation]:
     """The computations that asynchronous starts run: their work is that of the start."""
     names: set[str] = set()
     for computation in reversed(module.reachable):
@@ -90,7 +89,7 @@ def _asynchronous(module: HloModule, running: Mapping[str, Computation]) -> list
                 names.update(name for _, name in op.called)
             elif computation.name in names:
                 names.update(_callees(op))
-    return [each for each in module.reachable if each.name in names and each.name not in running]
+    return {each.name: each for each in module.reachable if each.name in names and each.name not in running}
 
 
 def _peers(module: HloModule) -> Mapping[str, CustomCall]:
