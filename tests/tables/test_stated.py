@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tpuprof.tables.stated import MAX_COUNT, StatedCost, stated_cost
 
 # Reads 524,288 bytes of HBM, writes as many, and reads as many of VMEM: the matmul of a real v5e trace.

@@ -30,7 +30,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "tpuprof.cli.hardware",
         "Show what is known of chips: peaks, memories, networks, each number with its source.",
     ),
-    "calc": ("tpuprof.cli.calc", "Calculate one number of the hardware, with its derivation."),
     "explain": ("tpuprof.cli.explain", "Explain a rule: what a finding means, what to try, when it is wrong."),
     "demo": (
         "tpuprof.cli.demo",

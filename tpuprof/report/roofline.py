@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tpuprof.report.listing import Field, Listing, show_count, show_text
-from tpuprof.report.plain import jsonable, records, table_of
+from tpuprof.report.plain import jsonable, records, rows_of, table_of
 from tpuprof.text import clean
 from tpuprof.units import UNKNOWN, format_percent, format_ps, format_si
 
@@ -95,11 +95,9 @@ def _costs_alone(roofline: Roofline) -> dict[tuple[str, str | None], dict[str, A
     found: dict[tuple[str, str | None], dict[str, Any]] = {}
     for work in roofline.works:
         bytes_ = work.cost.bytes
-        found[work.info.name, work.info.module] = {
-            **dict.fromkeys(OP_COST_KEYS),
-            "flops": work.cost.flops,
-            "hbm_bytes": None if bytes_ is None else bytes_.get("hbm", 0),
-        }
+        row: dict[str, Any] = dict.fromkeys(OP_COST_KEYS)
+        row |= {"flops": work.cost.flops, "hbm_bytes": None if bytes_ is None else bytes_.get("hbm", 0)}
+        found[work.info.name, work.info.module] = row
     return found
 
 
@@ -134,7 +132,7 @@ def utilisation_notes(report: dict[str, Any]) -> list[str]:
 
 def ladder_rows(report: dict[str, Any]) -> list[dict[str, Any]]:
     """The rungs with labels and shares of the measured step; empty without a ladder."""
-    rungs = table_of(report["roofline"]).get("ladder") or []
+    rungs = rows_of(table_of(report["roofline"]).get("ladder"))
     measured = rungs[0]["step_ps"] if rungs else None
     return [
         {
@@ -163,7 +161,7 @@ def ladder_listing(report: dict[str, Any]) -> Listing:
 
 def matmuls_listing(report: dict[str, Any], shown: int) -> Listing:
     """The shapes of matrix products, the one with the most time first."""
-    rows = table_of(report["roofline"]).get("matmuls") or []
+    rows = rows_of(table_of(report["roofline"]).get("matmuls"))
     title = "Matmul shapes: self time of the ops that hold them, all cores"
     return Listing(title, "shape", _MATMUL_FIELDS, rows[:shown], len(rows))
 
