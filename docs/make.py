@@ -1,6 +1,6 @@
 """Makes the reference pages from the code, and the README's picture from a run.
 
-python docs/make.py                    writes docs/cli.md and docs/tables.md
+python docs/make.py                    writes docs/cli.md and docs/tables.md, and the table in docs/hardware.md
 python docs/make.py --check            says which of them are out of date; exit code 1 if any
 python docs/make.py --picture RUN      writes docs/images/report.svg from the report of a run
 """
@@ -20,6 +20,8 @@ DOCS = Path(__file__).parent
 PICTURE = DOCS / "images" / "report.svg"
 PICTURE_WIDTH = 100
 _FONT_FACE = re.compile(r"@font-face\s*\{[^}]*\}\s*")
+_TABLE_BEGIN = "<!-- The table is made by `python docs/make.py`. -->"
+_TABLE_END = "<!-- End of the table. -->"
 _NOTE = "<!-- Made by `python docs/make.py`; edit the code instead. -->"
 
 
@@ -59,7 +61,20 @@ def tables_page() -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-PAGES = {"cli.md": cli_page, "tables.md": tables_page}
+def hardware_page() -> str:
+    """The page on hardware as it is, with the table of chips made anew."""
+    from tpuprof.report.hardware import hardware_result
+    from tpuprof.report.listing import markdown_table
+
+    before, begin, rest = (DOCS / "hardware.md").read_text(encoding="utf-8").partition(_TABLE_BEGIN)
+    _, end, after = rest.partition(_TABLE_END)
+    if not begin or not end:
+        raise ValueError("docs/hardware.md lacks the marks of its table")
+    lines = markdown_table(hardware_result(None, ()).listings[0])
+    return "\n".join([f"{before}{begin}", "", *lines, "", f"{end}{after}"])
+
+
+PAGES = {"cli.md": cli_page, "tables.md": tables_page, "hardware.md": hardware_page}
 
 
 def picture(run: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from tpuprof.errors import UsageError
-from tpuprof.hardware.chip import Chip, Fact, Figure, Ici, WrapRule
+from tpuprof.hardware.chip import Chip, Fact, Figure, Ici, Platform, WrapRule
 from tpuprof.hardware.entries import FACTS, FIGURES, Entry
 
 _TOP_FIGURES = tuple(key for key in FIGURES if "." not in key)
@@ -15,6 +16,7 @@ _TOP_FACTS = (
     "pod_chips", "max_job_shape", "scale_up_size", "scale_out_unit_size", "sms",
 )  # fmt: skip
 _ICI_FIGURES = tuple(key.removeprefix("ici.") for key in FIGURES if key.startswith("ici."))
+_SHAPES = ("host_shape", "pod_shape", "max_job_shape")
 _ICI_FACTS = ("dims", "links", "wrap_rule")
 
 
@@ -24,14 +26,14 @@ def build_chip(entries: Iterable[Entry], edition: str) -> Chip:
     Raises:
         UsageError: no entry says what platform it is, or a part of the ICI description is missing.
     """
-    name, note = "", ""
-    platform: Literal["tpu", "gpu"] | None = None
+    name, where, note = "", "", ""
+    platform: Platform | None = None
     aliases: dict[str, None] = {}
     figures: dict[str, Figure] = {}
     facts: dict[str, Fact] = {}
     reasons: dict[str, str] = {}
     for entry in entries:
-        name = name or entry.name
+        name, where = name or entry.name, entry.where
         platform = entry.platform or platform
         note = entry.note or note
         aliases |= dict.fromkeys(entry.aliases)
@@ -43,11 +45,12 @@ def build_chip(entries: Iterable[Entry], edition: str) -> Chip:
     if platform is None:
         raise UsageError(
             f"{name!r} is a new chip, so its platform must be stated.",
-            where=f"[chips.{name}]",
-            hint='Write platform = "tpu" or platform = "gpu", or use the name of a known chip to change its figures.',
+            where=where,
+            hint='Write platform = "tpu" (or "gpu", "cpu"), or use the name of a known chip to change its figures.',
         )
     _add_vmem_bandwidth(figures, facts)
     _add_pod_chips(facts)
+    _check(name, where, facts)
     values: dict[str, Any] = {key: figures[key] for key in _TOP_FIGURES if key in figures}
     values |= {key: facts[key].value for key in _TOP_FACTS if key in facts}
     return Chip(
@@ -56,7 +59,7 @@ def build_chip(entries: Iterable[Entry], edition: str) -> Chip:
         edition=edition,
         aliases=tuple(aliases),
         peak={key.removeprefix("peak."): figure for key, figure in figures.items() if key.startswith("peak.")},
-        ici=_ici(name, figures, facts),
+        ici=_ici(name, where, figures, facts),
         facts={key: facts[key] for key in FACTS if key in facts},
         reasons={key: text for key, text in reasons.items() if key not in figures},
         note=note,
@@ -78,13 +81,39 @@ def _add_pod_chips(facts: dict[str, Fact]) -> None:
     shape = facts.get("pod_shape")
     if shape is None or "pod_chips" in facts:
         return
-    chips = 1
-    for size in cast("tuple[int, ...]", shape.value):
-        chips *= size
-    facts["pod_chips"] = Fact(chips, shape.source, "product of the pod's shape")
+    facts["pod_chips"] = Fact(_product(shape), shape.source, "product of the pod's shape")
 
 
-def _ici(name: str, figures: Mapping[str, Figure], facts: Mapping[str, Fact]) -> Ici | None:
+def _check(name: str, where: str, facts: Mapping[str, Fact]) -> None:
+    """Facts that contradict each other would end as wrong topologies far from here."""
+    dims = facts.get("ici.dims")
+    for key in _SHAPES:
+        shape = facts.get(key)
+        if shape is not None and dims is not None and len(cast("tuple[int, ...]", shape.value)) != dims.value:
+            raise UsageError(
+                f"{key} of {name} is {shape.value}, but its torus has {dims.value} dimensions.", where=where
+            )
+    shape, chips = facts.get("pod_shape"), facts.get("pod_chips")
+    if shape is not None and chips is not None and _product(shape) != chips.value:
+        raise UsageError(
+            f"pod_shape of {name} has {_product(shape)} chips, but pod_chips is {chips.value}.",
+            where=where,
+            hint="Give only one of them.",
+        )
+    cores, devices = (facts[key].value if key in facts else 1 for key in ("cores_per_chip", "devices_per_chip"))
+    if cast("int", devices) > cast("int", cores):
+        raise UsageError(
+            f"{name} has {devices} runtime devices per chip, but {cores} core{'s' if cores != 1 else ''}.",
+            where=where,
+            hint="Give cores_per_chip, too.",
+        )
+
+
+def _product(shape: Fact) -> int:
+    return math.prod(cast("tuple[int, ...]", shape.value))
+
+
+def _ici(name: str, where: str, figures: Mapping[str, Figure], facts: Mapping[str, Fact]) -> Ici | None:
     said = [key for key in (*figures, *facts) if key.startswith("ici.")]
     if not said:
         return None
@@ -92,7 +121,7 @@ def _ici(name: str, figures: Mapping[str, Figure], facts: Mapping[str, Fact]) ->
     if missing:
         raise UsageError(
             f"The ICI of {name} lacks {', '.join(missing)}.",
-            where=f"[chips.{name}.ici]",
+            where=where,
             hint='Write, for example, dims = 2, links = 4, wrap_rule = "only_16".',
         )
     values: dict[str, Any] = {key: figures[f"ici.{key}"] for key in _ICI_FIGURES if f"ici.{key}" in figures}

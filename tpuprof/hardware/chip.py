@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -143,7 +144,7 @@ class Chip:
     platform: Platform
     edition: str
     aliases: tuple[str, ...] = ()
-    peak: Mapping[str, Figure] = field(default_factory=_no_figures)
+    peak: Mapping[str, Figure] = field(default_factory=_no_figures, hash=False)
     hbm_bytes: Figure | None = None
     hbm_usable_bytes: Figure | None = None
     hbm_bandwidth: Figure | None = None
@@ -175,8 +176,8 @@ class Chip:
     smem_bytes: Figure | None = None
     power_w: Figure | None = None
     price_usd_per_hour: Figure | None = None
-    facts: Mapping[str, Fact] = field(default_factory=_no_facts)
-    reasons: Mapping[str, str] = field(default_factory=_no_reasons)
+    facts: Mapping[str, Fact] = field(default_factory=_no_facts, hash=False)
+    reasons: Mapping[str, str] = field(default_factory=_no_reasons, hash=False)
     note: str = ""
 
     @property
@@ -189,12 +190,7 @@ class Chip:
     @property
     def chips_per_host(self) -> int | None:
         """Chips of one host."""
-        if self.host_shape is None:
-            return None
-        chips = 1
-        for size in self.host_shape:
-            chips *= size
-        return chips
+        return None if self.host_shape is None else math.prod(self.host_shape)
 
     @property
     def node_egress_bandwidth(self) -> Figure | None:

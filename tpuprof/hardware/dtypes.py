@@ -78,8 +78,8 @@ def matmul_peak(chip: Chip, dtype: str, precision: str = "default") -> MatmulPea
     """The rate of matmuls whose operands have a dtype, under a ``jax.lax.Precision``.
 
     TPUs have no float32 matrix unit: float32 operands are split into bf16 parts and multiplied in 1, 3 or 6 passes at
-    precision default, high or highest. GPUs multiply float32 operands as tf32 at default precision where such a peak
-    is known, and float16 at the rate of bf16.
+    precision default, high or highest, unless a float32 peak was given. GPUs multiply float32 operands as tf32 at
+    default precision where such a peak is known, and float16 at the rate of bf16.
 
     Raises:
         UsageError: there is no such precision.
@@ -88,7 +88,7 @@ def matmul_peak(chip: Chip, dtype: str, precision: str = "default") -> MatmulPea
     if passes is None:
         raise UsageError(f"{precision!r} is no precision.", hint=f"Precisions: {', '.join(_PASSES)}.")
     kind = peak_class(dtype)
-    if kind == "fp32" and chip.platform == "tpu":
+    if kind == "fp32" and "fp32" not in chip.peak and chip.platform == "tpu":
         return _in_passes(chip, passes, precision)
     if kind == "fp32" and "fp32" not in chip.peak and "tf32" in chip.peak and passes == 1:
         return _of(chip, "tf32", "float32 matmuls run as tf32 at default precision.")

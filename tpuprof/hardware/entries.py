@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from tpuprof.errors import UsageError
-from tpuprof.hardware.chip import Fact, Figure
+from tpuprof.hardware.chip import Fact, Figure, Platform
 from tpuprof.hardware.dtypes import CLASSES
 from tpuprof.hardware.quantity import parse_quantity
 
@@ -68,7 +68,8 @@ FACTS: dict[str, Kind] = {
 _TABLES = ("peak", "ici")
 _PLAIN = ("platform", "aliases", "note", "reasons")
 _DETAILS = ("value", "source", "note", "conflict", "unverified")
-_PLATFORMS = ("tpu", "gpu")
+_PLATFORMS = ("tpu", "gpu", "cpu")
+LONGEST_NAME = 64
 _WRAP_RULES = ("only_16", "multiples_of_4")
 _MOST_AXES = 3
 _MOST_COUNT = 1_000_000
@@ -80,7 +81,8 @@ class Entry:
     """What one file says of one chip: figures and facts by key; what it does not say is absent."""
 
     name: str
-    platform: Literal["tpu", "gpu"] | None = None
+    where: str
+    platform: Platform | None = None
     aliases: tuple[str, ...] = ()
     note: str = ""
     figures: Mapping[str, Figure] = field(default_factory=dict[str, Figure])
@@ -107,7 +109,7 @@ def read_entry(name: str, table: object, origin: Origin) -> Entry:
     Raises:
         UsageError: a key is unknown, or a value has the wrong type, the wrong unit or no sensible size.
     """
-    where = f"{origin.where}, [chips.{name}]"
+    where = f"{origin.where}, [chips.{name[:LONGEST_NAME]}]"
     rows = _flat(_mapping(table, "a chip", where), where)
     figures: dict[str, Figure] = {}
     facts: dict[str, Fact] = {}
@@ -119,15 +121,21 @@ def read_entry(name: str, table: object, origin: Origin) -> Entry:
         elif key not in _PLAIN:
             raise _unknown(key, where)
     aliases = rows.get("aliases", [])
-    if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in cast("list[object]", aliases)):
+    if not isinstance(aliases, list):
         raise UsageError("aliases must be a list of names.", where=where, hint='Write aliases = ["name"].')
+    for alias in [name, *cast("list[object]", aliases)]:
+        if not isinstance(alias, str) or not alias.strip() or len(alias) > LONGEST_NAME or not alias.isprintable():
+            raise UsageError(
+                f"{alias!r} is no name for a chip.", where=where, hint=f"Use 1 to {LONGEST_NAME} printable characters."
+            )
     reasons = _mapping(rows.get("reasons", {}), "reasons", where)
     platform = rows.get("platform")
     if platform is not None and platform not in _PLATFORMS:
         raise UsageError(f"{platform!r} is no platform.", where=where, hint=f"Platforms: {', '.join(_PLATFORMS)}.")
     return Entry(
         name,
-        cast("Literal['tpu', 'gpu'] | None", platform),
+        where,
+        platform,
         tuple(cast("list[str]", aliases)),
         origin.expand(_text(rows.get("note", ""), "note", where)),
         figures,
@@ -148,10 +156,11 @@ def _flat(table: Mapping[str, object], where: str) -> dict[str, object]:
 
 def _unknown(key: str, where: str) -> UsageError:
     known = [*FIGURES, *FACTS, *_PLAIN]
-    near = difflib.get_close_matches(key, known, n=3)
     if key.startswith("peak."):
-        near = near or [f"peak.{kind}" for kind in CLASSES]
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"Keys: {', '.join(known)}."
+        hint = f"Classes of dtypes: {', '.join(CLASSES)}."
+    else:
+        near = difflib.get_close_matches(key, known, n=3)
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"Keys: {', '.join(known)}."
     return UsageError(f"{key!r} is no key of a chip.", where=where, hint=hint)
 
 
@@ -180,9 +189,7 @@ def _details(key: str, value: object, where: str) -> tuple[object, Mapping[str, 
     return details["value"], details
 
 
-def _described(
-    details: Mapping[str, object], key: str, origin: Origin, where: str
-) -> tuple[str, str, str, bool]:
+def _described(details: Mapping[str, object], key: str, origin: Origin, where: str) -> tuple[str, str, str, bool]:
     unverified = details.get("unverified", False)
     if not isinstance(unverified, bool):
         raise UsageError(f"unverified of {key} must be true or false, not {unverified!r}.", where=where)

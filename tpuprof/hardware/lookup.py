@@ -8,15 +8,14 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib.resources import files as resources
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
 from tpuprof.errors import InputError, UsageError
 from tpuprof.hardware.build import build_chip
 from tpuprof.hardware.chip import Chip
-from tpuprof.hardware.entries import Entry, Origin, read_entry
+from tpuprof.hardware.entries import LONGEST_NAME, Entry, Origin, read_entry
 
 DATASHEET = "datasheet"
 EDITIONS = (DATASHEET, "book-2025-02", "book-2026", "cloud-docs")
@@ -26,6 +25,7 @@ Figures that a document does not print keep the datasheet's, whose source says s
 """
 
 HardwareFile = str | os.PathLike[str]
+_DATA = Path(__file__).with_name("data")
 _PACKAGED = ("tpu.toml", "nvidia.toml", "amd.toml")
 _MOST_BYTES = 1_000_000
 _SEPARATORS = re.compile(r"[\s_\-]+")
@@ -51,7 +51,9 @@ def chip(name: str, *, edition: str | None = None, files: Sequence[HardwareFile]
     return _built(catalog, key, chosen)
 
 
-def find_chip(device_kind: str | None, *, edition: str | None = None, files: Sequence[HardwareFile] = ()) -> Chip | None:
+def find_chip(
+    device_kind: str | None, *, edition: str | None = None, files: Sequence[HardwareFile] = ()
+) -> Chip | None:
     """The chip of a device kind as a trace states it; null if it is not known, never a similar one.
 
     Raises:
@@ -73,8 +75,8 @@ def chips(*, edition: str | None = None, files: Sequence[HardwareFile] = ()) -> 
     chosen = _edition(edition)
     catalog = _catalog(files)
     printed = _edition_entries(chosen)
-    user = {entry.name for entry in catalog.user}
-    known = [key for key in catalog.entries if printed is None or key in printed or key in user]
+    packaged = _packaged().entries
+    known = [key for key in catalog.entries if printed is None or key in printed or key not in packaged]
     return tuple(_built(catalog, key, chosen) for key in known)
 
 
@@ -86,7 +88,6 @@ class _Catalog:
     names: Mapping[str, str]
     ambiguous: Mapping[str, tuple[str, ...]]
     user: tuple[Entry, ...] = ()
-    sources: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def _built(catalog: _Catalog, key: str, edition: str) -> Chip:
@@ -97,7 +98,7 @@ def _built(catalog: _Catalog, key: str, edition: str) -> Chip:
     if printed is not None:
         if key in printed:
             layers.append(printed[key])
-        elif not own:
+        elif key in _packaged().entries:
             raise UsageError(
                 f"The edition {edition} says nothing of {key}.",
                 hint=f"It has {', '.join(printed)}; or use the edition {DATASHEET}.",
@@ -119,10 +120,12 @@ def _no_chip(name: str, catalog: _Catalog) -> UsageError:
         return UsageError(
             f"{name!r} stands for several chips: {', '.join(shared)}.", hint=f"Name one of {', '.join(known)}."
         )
-    near = difflib.get_close_matches(_plain(name), catalog.names, n=4, cutoff=0.5)
+    near = difflib.get_close_matches(_plain(name)[:LONGEST_NAME], catalog.names, n=4, cutoff=0.5)
     keys = list(dict.fromkeys(catalog.names[each] for each in near))
     hint = f"Did you mean {' or '.join(keys)}?" if keys else f"Chips: {', '.join(catalog.entries)}."
-    return UsageError(f"There is no chip {name!r}.", hint=f"{hint} Other chips can be given with --hardware FILE.")
+    return UsageError(
+        f"There is no chip {name[:LONGEST_NAME]!r}.", hint=f"{hint} Other chips can be given with --hardware FILE."
+    )
 
 
 def _plain(name: str) -> str:
@@ -139,15 +142,11 @@ def _catalog(files: Sequence[HardwareFile]) -> _Catalog:
     for path in files:
         for said in _user_entries(path):
             key = names.get(_plain(said.name), said.name)
-            entry = said if key == said.name else _renamed(said, key)
+            entry = said if key == said.name else replace(said, name=key)
             user.append(entry)
             entries.setdefault(key, entry)
             _add_names(names, key, entry.aliases, os.fspath(path))
     return _Catalog(entries, names, packaged.ambiguous, tuple(user))
-
-
-def _renamed(entry: Entry, key: str) -> Entry:
-    return Entry(key, entry.platform, entry.aliases, entry.note, entry.figures, entry.facts, entry.reasons)
 
 
 def _add_names(names: dict[str, str], key: str, aliases: Iterable[str], where: str) -> None:
@@ -186,7 +185,7 @@ def _edition_entries(edition: str) -> dict[str, Entry] | None:
 
 
 def _packaged_table(name: str) -> dict[str, object]:
-    return tomllib.loads((resources("tpuprof.hardware") / "data" / name).read_text(encoding="utf-8"))
+    return tomllib.loads((_DATA / name).read_text(encoding="utf-8"))
 
 
 def _user_entries(path: HardwareFile) -> list[Entry]:
@@ -204,7 +203,7 @@ def _user_entries(path: HardwareFile) -> list[Entry]:
         table = cast("dict[str, object]", tomllib.loads(data.decode("utf-8")))
     except UnicodeDecodeError as error:
         raise UsageError("The hardware file is not UTF-8.", where=where, why=str(error)) from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a ValueError also for numbers of thousands of digits
         raise UsageError("The hardware file is no TOML.", where=where, why=str(error)) from error
     unknown = [key for key in table if key != "chips"]
     found = table.get("chips")

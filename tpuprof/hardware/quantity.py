@@ -7,25 +7,24 @@ import re
 
 from tpuprof.errors import UsageError
 
-_QUANTITY = re.compile(r"\s*\$?\s*([+-]?(?:\d[\d_,]*)?\.?\d+(?:[eE][+-]?\d+)?|[+-]?\d[\d_,]*\.?)\s*(.*?)\s*\Z")
+_QUANTITY = re.compile(r"\s*\$?\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.*)?\Z")
+_MOST_LETTERS = 64
 _DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
 _SMALL = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9, "p": 1e-12}
 
 # unit → (spellings with what one of them is worth, prefixes); what is not listed here is not a unit of that quantity
+_FLOPS = ("FLOP/s", "FLOPS", "FLOPs", "flops", "flop/s", "OP/s", "OPS", "op/s", "ops")
 _UNITS: dict[str, tuple[dict[str, float], dict[str, float]]] = {
-    "FLOP/s": (dict.fromkeys(("FLOP/s", "FLOPS", "FLOPs", "flops", "flop/s", "OP/s", "OPS", "op/s", "ops"), 1.0), _DECIMAL),
+    "FLOP/s": (dict.fromkeys(_FLOPS, 1.0), _DECIMAL),
     "FLOP": (dict.fromkeys(("FLOP", "FLOPs", "flops", "OP", "OPs", "ops"), 1.0), _DECIMAL),
-    "B/s": (
-        dict.fromkeys(("B/s", "Bps"), 1.0) | dict.fromkeys(("b/s", "bps", "bit/s"), 0.125),
-        _DECIMAL | _BINARY,
-    ),
+    "B/s": ({"B/s": 1.0, "Bps": 1.0, "b/s": 0.125, "bps": 0.125, "bit/s": 0.125}, _DECIMAL | _BINARY),
     "B": ({"B": 1.0}, _DECIMAL | _BINARY),
     "Hz": ({"Hz": 1.0}, _DECIMAL),
     "s": ({"s": 1.0}, _SMALL),
     "W": ({"W": 1.0}, _DECIMAL),
-    "USD/h": (dict.fromkeys(("USD/h", "$/h", "USD", "/h", "per hour"), 1.0), {"": 1.0}),
-}  # fmt: skip
+    "USD/h": (dict.fromkeys(("USD/h", "$/h", "USD", "/h"), 1.0), {"": 1.0}),
+}
 _LEAST = {"FLOP/s": 1e9, "B/s": 1e6}
 _EXAMPLES = {
     "FLOP/s": "197 TFLOP/s",
@@ -74,23 +73,22 @@ def parse_quantity(value: object, unit: str, name: str, *, where: str = "") -> f
 
 
 def _parse(text: str, unit: str, name: str, where: str, hint: str) -> float:
-    match = _QUANTITY.match(text)
+    match = _QUANTITY.match(text) if len(text) <= _MOST_LETTERS else None
     if match is None:
-        raise UsageError(f"{name}: {text!r} is no quantity.", where=where, hint=hint)
-    number = float(match[1].replace("_", "").replace(",", ""))
-    factor = _factor(match[2], unit)
+        raise UsageError(f"{name}: {text[:_MOST_LETTERS]!r} is no quantity.", where=where, hint=hint)
+    number, said = float(match[1]), (match[2] or "").strip()
+    prefixes = _UNITS[unit][1]
+    factor = prefixes[said] if said in prefixes else _factor(said, unit)  # a bare prefix leaves the unit to the key
     if factor is None:
-        other = next((u for u in _UNITS if u != unit and match[2] and _factor(match[2], u, bare=False)), None)
-        why = f"{match[2]!r} is a unit of another quantity ({other})." if other else f"{match[2]!r} is not a known unit."
+        others = [other for other in _UNITS if other != unit and _factor(said, other) is not None]
+        why = f"{said!r} is a unit of another quantity ({others[0]})." if others else f"{said!r} is no known unit."
         raise UsageError(f"{name} is in {unit}, not {text!r}.", where=where, why=why, hint=hint)
     return number * factor
 
 
-def _factor(text: str, unit: str, *, bare: bool = True) -> float | None:
-    """What ``text`` is worth in ``unit``; a bare prefix (``T``) counts as one of ``unit`` where asked."""
+def _factor(text: str, unit: str) -> float | None:
+    """What ``text``, a prefix with a unit, is worth in ``unit``; null if it is a unit of another quantity."""
     spellings, prefixes = _UNITS[unit]
-    if bare and text in prefixes:
-        return prefixes[text]
     for spelling, worth in spellings.items():
         if text.endswith(spelling) and text.removesuffix(spelling) in prefixes:
             return worth * prefixes[text.removesuffix(spelling)]

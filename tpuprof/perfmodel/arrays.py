@@ -38,7 +38,7 @@ class Dim:
     axes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        text = self.letter or str(self.size)
+        text = self.letter if self.size is None else str(self.size)
         return f"{text}_{join_axes(self.axes)}" if self.axes else text
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from tpuprof.cli.hardware import hardware_options
 from tpuprof.cli.output import Output, output_options
 from tpuprof.errors import UsageError
 
@@ -96,9 +97,15 @@ ARRAY = _Type("array", _array)
 MESH = _Type("mesh", _mesh)
 COUNTS = _Type("counts", _counts)
 AXES = _Type("axes", _names)
+KINDS = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all")
 IDS = _Type("ids", _ids)
 REAL = _Type("number", _real)
 """A number that may be infinite."""
+
+
+HOP_LATENCY = click.option(
+    "--hop-latency", type=quantity("s"), default=0.0, help="Latency of a hop, such as 1us. Default: none."
+)
 
 
 def calculator(name: str) -> Callable[[Callable[..., Answers]], click.Command]:
@@ -141,10 +148,10 @@ def rate_options(function: Callable[..., Answers]) -> Callable[..., Answers]:
 
     @functools.wraps(function)
     def collected(
-        chip: str | None, edition: str | None, hardware: tuple[str, ...], per: str, peak: float | None,
+        chip: str | None, edition: str | None, hardware_files: tuple[str, ...], per: str, peak: float | None,
         bandwidth: float | None, link: str, **values: Any,
     ) -> Answers:  # fmt: skip
-        rates = read_rates(chip, edition, hardware, per)
+        rates = _rates(chip, edition, hardware_files, per)
         if peak is not None:
             rates = rates.with_peak(peak)
         if bandwidth is not None:
@@ -153,7 +160,15 @@ def rate_options(function: Callable[..., Answers]) -> Callable[..., Answers]:
 
     decorated: Callable[..., Answers] = collected
     options = [
-        *_chip_options(),
+        click.option("--chip", help="Name of the chip, such as v5e, tpu7x or H100."),
+        hardware_options,
+        click.option(
+            "--per",
+            type=click.Choice(["chip", "device"]),
+            default="chip",
+            show_default=True,
+            help="Whether rates are those of a chip or of one JAX device of it.",
+        ),
         click.option("--peak", type=quantity("FLOP/s"), help="Peak rate, such as 197T; replaces that of the chip."),
         click.option("--bandwidth", type=quantity("B/s"), help="Bandwidth, such as 820GB/s; replaces the chip's."),
         click.option(
@@ -169,47 +184,20 @@ def rate_options(function: Callable[..., Answers]) -> Callable[..., Answers]:
     return decorated
 
 
-def chip_options(function: Callable[..., Answers]) -> Callable[..., Answers]:
-    """``--chip``, ``--edition``, ``--hardware`` and ``--per`` as they are."""
-    for option in reversed(_chip_options()):
-        function = option(function)
-    return function
-
-
-def read_rates(chip: str | None, edition: str | None, hardware: tuple[str, ...], per: str) -> Rates:
-    """The rates of a chip, or of one runtime device of it; none without a chip.
-
-    Raises:
-        UsageError: the chip or the edition is not known, or one is given without the other.
-    """
+def _rates(chip: str | None, edition: str | None, files: tuple[str, ...], per: str) -> Rates:
+    """The rates of a chip, or of one runtime device of it; none without a chip."""
     from tpuprof.perfmodel.rates import Rates, rates_of, rates_of_whole
 
     if chip is None:
-        if edition is not None or hardware:
-            raise UsageError("--edition and --hardware say whose constants a chip has, and there is no chip.",
-                             hint="Give --chip too.")  # fmt: skip
+        if edition is not None or files or per != "chip":
+            raise UsageError(
+                "--edition, --hardware and --per are about a chip, and there is none.", hint="Give --chip too."
+            )
         return Rates()
     from tpuprof.hardware import chip as find
 
-    found = find(chip, edition=edition, files=hardware)
+    found = find(chip, edition=edition, files=files)
     return rates_of(found) if per == "device" else rates_of_whole(found)
-
-
-def _chip_options() -> list[Callable[[Callable[..., Answers]], Callable[..., Answers]]]:
-    return [
-        click.option("--chip", help="Name of the chip, such as v5e, tpu7x or H100."),
-        click.option("--edition", help="Edition of the constants, such as book-2026. Default: datasheet."),
-        click.option(
-            "--hardware", metavar="FILE", multiple=True, help="TOML file with further or changed chips; repeatable."
-        ),
-        click.option(
-            "--per",
-            type=click.Choice(["chip", "device"]),
-            default="chip",
-            show_default=True,
-            help="Whether rates are those of a chip or of one JAX device of it.",
-        ),
-    ]
 
 
 def _show(found: Answers, name: str, ask: str | None, output: Output) -> None:
