@@ -19,10 +19,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
+Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 MIN_SEGMENT = 3
 """Values that a level must have: fewer cannot be told from outliers."""
@@ -31,6 +33,8 @@ MAX_VALUES = 2000
 _TAME = 3.0  # standard deviations from the neighbours' median to which outliers are pulled in
 _MAD = 1.4826  # makes the median absolute deviation of normal noise its standard deviation
 _MAX_CORRELATION = 0.9
+_CAUTION = 5.0  # values that a measured correlation must outweigh
+_CLIP = 2.5  # standard deviations to which differences are cut: a change of level makes one or two very large ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +43,8 @@ class ChangePoint:
 
     Args:
         index: the first value of the new level.
-        earliest: the change is as likely as not to lie anywhere from here …
-        latest: … to here; both are indices, and `index` lies between them.
+        earliest: the first value of the new level lies between this index
+        latest: and this one in about 95 of 100 cases.
         before: median of the level before.
         after: median of the new level.
         p_value: share of shuffled series with a difference as large; the smaller, the less likely by chance.
@@ -145,22 +149,23 @@ def levels(values: Sequence[float], changes: Sequence[ChangePoint]) -> tuple[tup
         return ()
     cuts = [0, *(change.index for change in changes), len(values)]
     series = np.asarray(values, np.float64)
-    return tuple((a, b, float(np.median(series[a:b]))) for a, b in zip(cuts[:-1], cuts[1:], strict=True))
+    return tuple((a, b, float(np.median(series[a:b]))) for a, b in pairwise(cuts))
 
 
-def noise(values: Sequence[float]) -> tuple[float, float]:
+def noise(values: Sequence[float] | Floats) -> tuple[float, float]:
     """(standard deviation, correlation of neighbours) of a series around its level, hardly touched by changes of level.
 
-    Both come from medians of absolute differences of values one and two apart, whose squares relate as one to one plus
-    the correlation in an AR(1) process. Negative correlation counts as none.
+    Both come from the differences of values one and two apart, whose variances relate as one to one plus the
+    correlation in an AR(1) process. The correlation is taken with caution where there are few values, and never as negative.
     """
     series = np.asarray(values, np.float64)
     if len(series) < 4:
         return 0.0, 0.0
-    near, far = _spread(np.diff(series)), _spread(series[2:] - series[:-2])
+    near, far = _deviation_of(np.diff(series)), _deviation_of(series[2:] - series[:-2])
     if near == 0.0:
         return 0.0, 0.0
-    correlation = min(max((far / near) ** 2 - 1.0, 0.0), _MAX_CORRELATION)
+    measured = min(max((far / near) ** 2 - 1.0, 0.0), _MAX_CORRELATION)
+    correlation = measured * len(series) / (len(series) + _CAUTION)
     return near / math.sqrt(2.0 * (1.0 - correlation)), correlation
 
 
@@ -197,19 +202,23 @@ def _best_cut(
     if n < 2 * MIN_SEGMENT:
         return None, 1.0
     centred = values - values.mean()
-    weights = _weights(n)
-    profile = _profile(centred[None, :], weights)[0]
-    cut = int(np.argmax(profile)) + MIN_SEGMENT
-    observed = float(profile.max()) / inflation
-    if observed == 0.0:
+    total = float((centred**2).sum())
+    if total == 0.0:
         return None, 1.0
+    weights = _weights(n)
+    explained = _explained(centred[None, :], weights)[0]
+    cut = int(np.argmax(explained)) + MIN_SEGMENT
+    # Compared as the ratio of what the cut explains to what it leaves, so that a large change is not lost in the
+    # correction. What a shuffled series must explain to reach the same ratio follows from that.
+    ratio = float(explained.max()) / max(total - float(explained.max()), 1e-12 * total) / inflation**2
+    # A tie with the series itself counts against it; sums in another order differ in the last digits.
+    needed = total * ratio / (1.0 + ratio) * (1.0 - 1e-9)
     reached, done = 0, 0
     allowed = alpha * (permutations + 1)
     while done < permutations:
         count = min(100, permutations - done)
         shuffled = generator.permuted(np.broadcast_to(centred, (count, n)), axis=1)
-        # A tie with the series itself counts against it; sums in another order differ in the last digits.
-        reached += int((_profile(shuffled, weights).max(axis=1) >= observed * (1.0 - 1e-9)).sum())
+        reached += int((_explained(shuffled, weights).max(axis=1) >= needed).sum())
         done += count
         if reached + 1 > allowed:  # it cannot become significant any more
             return None, 1.0
@@ -218,17 +227,13 @@ def _best_cut(
 
 def _weights(n: int) -> Floats:
     left = np.arange(MIN_SEGMENT, n - MIN_SEGMENT + 1, dtype=np.float64)
-    return np.sqrt(n / (left * (n - left)))
+    return n / (left * (n - left))
 
 
-def _profile(
-    rows: np.ndarray[tuple[int, int], np.dtype[np.float64]], weights: Floats
-) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """For each row of centred values and each cut: the difference of the two means over its standard error (but for
-    the noise), which is the sum of the left side times a weight."""
+def _explained(rows: Matrix, weights: Floats) -> Matrix:
+    """For each row of centred values and each cut: the part of the sum of squares that the two means explain."""
     n = rows.shape[1]
-    sums = np.cumsum(rows, axis=1)[:, MIN_SEGMENT - 1 : n - MIN_SEGMENT]
-    return np.abs(sums) * weights
+    return np.cumsum(rows, axis=1)[:, MIN_SEGMENT - 1 : n - MIN_SEGMENT] ** 2 * weights
 
 
 def _settled(
@@ -239,8 +244,8 @@ def _settled(
     while True:
         cuts = _moved(series, cuts)
         edges = [0, *(cut for cut, _ in cuts), len(series)]
-        medians = [float(np.median(series[a:b])) for a, b in zip(edges[:-1], edges[1:], strict=True)]
-        effects = [_effect(a, b) for a, b in zip(medians[:-1], medians[1:], strict=True)]
+        medians = [float(np.median(series[a:b])) for a, b in pairwise(edges)]
+        effects = [_effect(a, b) for a, b in pairwise(medians)]
         small = [at for at, effect in enumerate(effects) if effect < min_effect or effect == 0.0]
         if not small:
             break
@@ -290,6 +295,12 @@ def _effect(before: float, after: float) -> float:
     if before == after:
         return 0.0
     return abs(after - before) / abs(before) if before else math.inf
+
+
+def _deviation_of(differences: Floats) -> float:
+    """Their root mean square, large ones cut; more exact than a median, and hardly less robust."""
+    limit = _CLIP * _spread(differences)
+    return float(np.sqrt((np.clip(differences, -limit, limit) ** 2).mean()))
 
 
 def _spread(deviations: Floats) -> float:

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -182,8 +182,8 @@ def check_tags(tags: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
         UsageError: a name or value cannot be a tag, or a name has two values.
     """
     found: dict[str, str] = {}
-    pairs = tags.items() if isinstance(tags, Mapping) else (_split(text) for text in tags)
-    for name, value in pairs:
+    given = cast("Mapping[str, str]", tags).items() if isinstance(tags, Mapping) else map(_split, tags)
+    for name, value in given:
         text = clean(value).strip()
         if not _TAG_NAME.match(name):
             raise UsageError(
@@ -206,18 +206,20 @@ def _split(text: str) -> tuple[str, str]:
 
 def _sidecar(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """What the capture wrote beside the trace, as far as it bears on speed; flags are masked once more."""
-    versions, environment = metadata.get("versions"), metadata.get("environment")
+    environment = _texts(metadata.get("environment"))
     return {
-        "versions": _texts(versions) if isinstance(versions, Mapping) else {},
-        "environment": {name: mask_text(value) for name, value in _texts(environment).items()}
-        if isinstance(environment, Mapping)
-        else {},
+        "versions": _texts(metadata.get("versions")),
+        "environment": {name: mask_text(value) for name, value in environment.items()},
         "complete": metadata.get("complete") if isinstance(metadata.get("complete"), bool) else None,
     }
 
 
-def _texts(values: Mapping[Any, Any]) -> dict[str, str]:
-    return {_text(key): _text(value) for key, value in list(values.items())[:MAX_LIST] if value is not None}
+def _texts(values: object) -> dict[str, str]:
+    """A mapping of texts; empty for what is none, since anybody can write what lies beside a trace."""
+    if not isinstance(values, Mapping):
+        return {}
+    items = list(cast("Mapping[object, object]", values).items())[:MAX_LIST]
+    return {_text(key): _text(value) for key, value in items if value is not None}
 
 
 def _text(value: object) -> str:

@@ -190,10 +190,10 @@ class Store:
     def op_groups(self, run: Run) -> tuple[OpGroup, ...]:
         """Ops by function, scope and kind, largest self time first; the last may be all others."""
         with self._database.read() as connection:
-            rows = connection.execute(
-                select(OP_GROUPS).where(OP_GROUPS.c.run_id == run.id).order_by(OP_GROUPS.c.position)
-            ).all()
-        return tuple(OpGroup(r.module, r.scope, r.kind, r.count, r.total_ps, r.self_ps) for r in rows)
+            columns = [OP_GROUPS.c[field.name] for field in fields(OpGroup)]
+            query = select(*columns).where(OP_GROUPS.c.run_id == run.id).order_by(OP_GROUPS.c.position)
+            rows = connection.execute(query).all()
+        return tuple(OpGroup(*row) for row in rows)
 
     def set_baseline(self, name: str, runs: Sequence[Run]) -> Baseline:
         """Names runs as the baseline of their program and hardware, in the place of an older one of that name.

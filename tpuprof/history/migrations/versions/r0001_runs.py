@@ -50,7 +50,7 @@ def upgrade() -> None:
         "tpuprof_metrics",
         _run_id(),
         sa.Column("name", sa.String(64), primary_key=True),
-        sa.Column("value", sa.Double()),
+        sa.Column("value", sa.Double[float]()),
         sa.Column("reason", sa.Text()),
     )
     op.create_table(
