@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "scopes": ("tpuprof.cli.scopes", "Show the tree of name scopes with the time of each."),
     "export": ("tpuprof.cli.export", "Write a run, or part of it, for another program or another person."),
     "memory": ("tpuprof.cli.memory", "Show how much memory programs need, and what is live at the peak."),
+    "history": ("tpuprof.cli.history", "Keep what runs measured, and see when it changed."),
     "explain": ("tpuprof.cli.explain", "Explain a rule: what a finding means, what to try, when it is wrong."),
     "demo": (
         "tpuprof.cli.demo",

@@ -128,4 +128,4 @@ def csv_bytes(frame: pd.DataFrame) -> bytes:
     clean_frame = frame.assign(
         **{str(name): _mapped(frame[name], clean) for name in frame.columns if _is_text(frame[name])}
     )
-    return clean_frame.tocsv_bytes(index=False, lineterminator="\n").encode()
+    return clean_frame.to_csv(index=False, lineterminator="\n").encode()

@@ -156,7 +156,8 @@ def noise(values: Sequence[float] | Floats) -> tuple[float, float]:
     """(standard deviation, correlation of neighbours) of a series around its level, hardly touched by changes of level.
 
     Both come from the differences of values one and two apart, whose variances relate as one to one plus the
-    correlation in an AR(1) process. The correlation is taken with caution where there are few values, and never as negative.
+    correlation in an AR(1) process. The correlation is taken with caution where there are few values, and never as
+    negative.
     """
     series = np.asarray(values, np.float64)
     if len(series) < 4:
