@@ -97,13 +97,17 @@ class Store:
         """Adds a run whose facts were taken before; see ``add``."""
         tags = dict(tags or {})
         with self._database.write() as connection:
-            number = _insert_run(connection, facts)
-            new = number is not None
-            if number is None:
-                number = connection.execute(select(RUNS.c.id).where(RUNS.c.key == facts.key)).scalar_one()
+            known = select(RUNS.c.id).where(RUNS.c.key == facts.key)
+            # Looked up first, since an insert that changes nothing uses up a number all the same.
+            number = connection.execute(known).scalar_one_or_none()
+            inserted = _insert_run(connection, facts) if number is None else None
+            new = inserted is not None
+            if inserted is None:
+                number = connection.execute(known).scalar_one()
                 # What was declared is in the fingerprints already, so that it cannot be changed by a tag alone.
                 fresh = {k: v for k, v in tags.items() if k not in (HARDWARE_TAG, PROGRAM_TAG)}
             else:
+                number = inserted
                 _insert_rows(connection, number, facts)
                 fresh = tags
             had = _tags(connection, [number]).get(number, {})

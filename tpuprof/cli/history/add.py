@@ -53,7 +53,8 @@ def add(
         gained = f", now with {', '.join(added.new_tags)}" if added.new_tags else ""
         output.note(f"the run is in the store already, as number {run.id}{gained}")
     for name, value in added.kept_tags.items():
-        output.note(f"its tag {name} stays {run.tags.get(name, 'unset')!r}, not {value!r}: remove it and add it anew")
+        old = repr(run.tags[name]) if name in run.tags else "unset"
+        output.note(f"its tag {name} stays {old}, not {value!r}; to change it, remove the run and add it anew")
     if run.program is None or run.hardware is None:
         output.note("its program or hardware is unknown, so that it belongs to no series: give --program or --hardware")
     elif run.hardware_source == "hosts":
