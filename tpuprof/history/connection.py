@@ -145,8 +145,7 @@ def _roll_back_what_a_killed_writer_left(path: Path) -> None:
 def _server_engine(location: Location, read_only: bool, timeout_s: float) -> Engine:
     if location.url is None:
         raise ValueError("no address")
-    seconds = max(2, round(timeout_s))
-    connect = {"connect_timeout": seconds} if "connect_timeout" not in location.url.query else {}
+    connect = {"connect_timeout": max(2, round(timeout_s))} if "connect_timeout" not in location.url.query else {}
     try:
         engine = create_engine(location.url, connect_args=connect, poolclass=NullPool)
     except ImportError:
@@ -157,7 +156,7 @@ def _server_engine(location: Location, read_only: bool, timeout_s: float) -> Eng
         ) from None
 
     def limit(connection: Connection) -> None:
-        connection.exec_driver_sql(f"SET LOCAL lock_timeout = {seconds * 1000}")
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = {max(1, round(1000 * timeout_s))}")
 
     if not read_only:
         event.listen(engine, "begin", limit)

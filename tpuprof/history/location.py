@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -99,7 +100,8 @@ def _address(text: str) -> Location:
     if name != "postgresql+psycopg":
         raise UsageError(f"A run store cannot be in {url.drivername!r}.", where=shown, hint=_FORMS)
     masked = url.set(query={k: MASK if _SECRET_KEY.search(k) else v for k, v in url.query.items()})
-    return Location(masked.render_as_string(hide_password=True), url=url.set(drivername=name))
+    shown = masked.render_as_string(hide_password=True).replace(quote(MASK), MASK)
+    return Location(shown, url=url.set(drivername=name))
 
 
 def _secrets(url: URL) -> list[str]:
