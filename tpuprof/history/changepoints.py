@@ -7,9 +7,10 @@ Pure functions on numbers, oldest first. The method, step by step:
 2. The noise is estimated from differences of neighbours, which a change of level hardly touches, as is the
    correlation of neighbours (as of an AR(1) process), which makes chance runs of high values more likely.
 3. The series is cut where the two sides differ most, weighed by their lengths (the CUSUM statistic). A permutation
-   test says whether shuffled values would give as large a statistic, corrected for correlation; if not, both sides
-   are searched in the same way. This is the scheme of E-divisive (Matteson and James, 2014) with means of tamed values
-   in place of energy distances.
+   test says whether shuffled values would give as large a statistic, corrected for correlation. If they would, the
+   same is tried for the stretch that differs most from what is around it, as after a change that was taken back
+   (circular binary segmentation, Olshen and others, 2004). The pieces are searched in the same way until nothing is
+   found: the scheme of E-divisive (Matteson and James, 2014) with means of tamed values for energy distances.
 4. Every cut is moved to where the two neighbouring levels (medians) fit best by absolute deviations, and cuts between
    levels that differ by less than the smallest effect of interest are dropped.
 """
@@ -25,6 +26,7 @@ import numpy as np
 
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Edges = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 MIN_SEGMENT = 3
 """Values that a level must have: fewer cannot be told from outliers."""
@@ -34,6 +36,9 @@ _TAME = 3.0  # standard deviations from the neighbours' median to which outliers
 _MAD = 1.4826  # makes the median absolute deviation of normal noise its standard deviation
 _MAX_CORRELATION = 0.9
 _CAUTION = 5.0  # values that a measured correlation must outweigh
+_SHARES = (0.7, 0.3)  # of alpha, for the test for a cut and that for a stretch
+_MAX_EDGES = 80  # of stretches in one search
+_MAX_CELLS = 1_000_000  # of one shuffled batch
 _CLIP = 2.5  # standard deviations to which differences are cut: a change of level makes one or two very large ones
 
 
@@ -92,7 +97,7 @@ def change_points(
         values: finite numbers, oldest first, at most ``MAX_VALUES``.
         alpha: how often, in a series without a change, one may be found.
         min_effect: the smallest change of interest, as a fraction of the level before.
-        permutations: shuffled series per test; ``1 / (permutations + 1)`` must lie below alpha.
+        permutations: shuffled series per test; ``4 / (permutations + 1)`` must not pass alpha.
         seed: of the shuffling.
 
     Raises:
@@ -107,10 +112,10 @@ def change_points(
     pending = [(0, len(series))]
     while pending:
         start, stop = pending.pop()
-        cut, p_value = _best_cut(tamed[start:stop], inflation, alpha, permutations, generator)
-        if cut is not None:
-            found[start + cut] = p_value
-            pending += [(start, start + cut), (start + cut, stop)]
+        cuts, p_value = _best_cuts(tamed[start:stop], inflation, alpha, permutations, generator)
+        found |= {start + cut: p_value for cut in cuts}
+        if cuts:
+            pending += pairwise([start, *(start + cut for cut in cuts), stop])
     return _settled(series, tamed, sigma * inflation, found, min_effect)
 
 
@@ -178,7 +183,7 @@ def _checked(values: Sequence[float], alpha: float, min_effect: float, permutati
         raise ValueError(f"at most {MAX_VALUES} values can be searched, not {len(series)}")
     if not 0.0 < alpha < 1.0 or min_effect < 0.0 or not math.isfinite(min_effect):
         raise ValueError("alpha must lie between 0 and 1, min_effect must not be negative")
-    if (permutations + 1) * alpha <= 1.0:
+    if (permutations + 1) * alpha * min(_SHARES) < 1.0:
         raise ValueError("too few permutations for this alpha")
     return series
 
@@ -187,54 +192,88 @@ def _prepared(series: Floats) -> tuple[Floats, float, float]:
     """(values with outliers pulled in, standard deviation, factor by which correlation widens means)."""
     padded = np.pad(series, 2, mode="reflect" if len(series) > 2 else "edge")
     around = np.median(np.lib.stride_tricks.sliding_window_view(padded, 5), axis=1)
-    sigma, _ = noise(series)
-    sigma = sigma or _spread(series - around)
+    # Against neighbours only what is not shared with them counts, so correlation is left out here.
+    sigma = _spread(np.diff(series)) / math.sqrt(2.0) or _spread(series - around)
     tamed = around + np.clip(series - around, -_TAME * sigma, _TAME * sigma)
-    # Once more on the tamed values: outliers make neighbours look less alike than they are.
     sigma, correlation = noise(tamed)
     return tamed, sigma, math.sqrt((1.0 + correlation) / (1.0 - correlation))
 
 
-def _best_cut(
+def _best_cuts(
     values: Floats, inflation: float, alpha: float, permutations: int, generator: np.random.Generator
-) -> tuple[int | None, float]:
-    """The cut with the largest difference, if it is larger than chance explains, and its p-value."""
+) -> tuple[tuple[int, ...], float]:
+    """The cut, or the two ends of the stretch, with the largest difference, if chance does not explain it, and its
+    p-value; no cuts otherwise."""
     n = len(values)
-    if n < 2 * MIN_SEGMENT:
-        return None, 1.0
+    if n < 2 * MIN_SEGMENT or bool(np.all(values == values[0])):
+        return (), 1.0
     centred = values - values.mean()
-    total = float((centred**2).sum())
-    if total == 0.0:
-        return None, 1.0
-    weights = _weights(n)
-    explained = _explained(centred[None, :], weights)[0]
-    cut = int(np.argmax(explained)) + MIN_SEGMENT
-    # Compared as the ratio of what the cut explains to what it leaves, so that a large change is not lost in the
-    # correction. What a shuffled series must explain to reach the same ratio follows from that.
-    ratio = float(explained.max()) / max(total - float(explained.max()), 1e-12 * total) / inflation**2
-    # A tie with the series itself counts against it; sums in another order differ in the last digits.
-    needed = total * ratio / (1.0 + ratio) * (1.0 - 1e-9)
-    reached, done = 0, 0
-    allowed = alpha * (permutations + 1)
-    while done < permutations:
-        count = min(100, permutations - done)
-        shuffled = generator.permuted(np.broadcast_to(centred, (count, n)), axis=1)
-        reached += int((_explained(shuffled, weights).max(axis=1) >= needed).sum())
-        done += count
-        if reached + 1 > allowed:  # it cannot become significant any more
-            return None, 1.0
-    return cut, (reached + 1) / (permutations + 1)
+    for stretches, share in zip((_cuts(n), _stretches(n)), _SHARES, strict=True):
+        if not len(stretches):
+            continue
+        explained = _explained(centred[None, :], stretches)[0]
+        best = int(np.argmax(explained))
+        needed = _needed(float(explained[best]), float((centred**2).sum()), inflation)
+        p_value = _p_value(centred, stretches, needed, share * alpha, permutations, generator)
+        if p_value is not None:
+            start, stop = (int(edge) for edge in stretches[best])
+            return tuple(edge for edge in (start, stop) if 0 < edge < n), p_value
+    return (), 1.0
 
 
-def _weights(n: int) -> Floats:
-    left = np.arange(MIN_SEGMENT, n - MIN_SEGMENT + 1, dtype=np.float64)
-    return n / (left * (n - left))
+def _cuts(n: int) -> Edges:
+    """The left sides of all cuts, as (first index, index after the last)."""
+    stop = np.arange(MIN_SEGMENT, n - MIN_SEGMENT + 1)
+    return np.stack([np.zeros_like(stop), stop], axis=1)
 
 
-def _explained(rows: Matrix, weights: Floats) -> Matrix:
-    """For each row of centred values and each cut: the part of the sum of squares that the two means explain."""
+def _stretches(n: int) -> Edges:
+    """All stretches with a level's worth of values inside and on both sides; of long series only some edges."""
+    edges = np.unique(np.linspace(MIN_SEGMENT, n - MIN_SEGMENT, min(_MAX_EDGES, n - 2 * MIN_SEGMENT + 1)).astype(int))
+    start, stop = np.meshgrid(edges, edges, indexing="ij")
+    wide = stop - start >= MIN_SEGMENT
+    return np.stack([start[wide], stop[wide]], axis=1)
+
+
+def _explained(rows: Matrix, stretches: Edges) -> Matrix:
+    """For each row of centred values and each stretch: what the means in- and outside explain of the squares' sum."""
     n = rows.shape[1]
-    return np.cumsum(rows, axis=1)[:, MIN_SEGMENT - 1 : n - MIN_SEGMENT] ** 2 * weights
+    sums = np.zeros((len(rows), n + 1))
+    np.cumsum(rows, axis=1, out=sums[:, 1:])
+    inside = (stretches[:, 1] - stretches[:, 0]).astype(np.float64)
+    return (sums[:, stretches[:, 1]] - sums[:, stretches[:, 0]]) ** 2 * (n / (inside * (n - inside)))
+
+
+def _needed(explained: float, total: float, inflation: float) -> float:
+    """What a shuffled series must explain to be as striking.
+
+    Compared is the ratio of what the means explain to what they leave, divided by the square of the inflation: a large
+    change is so not lost in the correction.
+    """
+    ratio = explained / max(total - explained, 1e-12 * total) / inflation**2
+    # A tie with the series itself counts against it; sums in another order differ in the last digits.
+    return total * ratio / (1.0 + ratio) * (1.0 - 1e-9)
+
+
+def _p_value(
+    centred: Floats,
+    stretches: Edges,
+    needed: float,
+    alpha: float,
+    permutations: int,
+    generator: np.random.Generator,
+) -> float | None:
+    """The share of shuffled series that explain as much; null as soon as it cannot be below alpha any more."""
+    reached, done = 0, 0
+    at_once = max(1, min(100, _MAX_CELLS // len(stretches)))
+    while done < permutations:
+        count = min(at_once, permutations - done)
+        shuffled = generator.permuted(np.broadcast_to(centred, (count, len(centred))), axis=1)
+        reached += int((_explained(shuffled, stretches).max(axis=1) >= needed).sum())
+        done += count
+        if reached + 1 > alpha * (permutations + 1):
+            return None
+    return (reached + 1) / (permutations + 1)
 
 
 def _settled(
@@ -243,7 +282,7 @@ def _settled(
     """The cuts at their best places, without those whose levels differ by too little (the smallest goes first)."""
     cuts = sorted(found.items())
     while True:
-        cuts = _moved(series, cuts)
+        cuts = _moved(tamed, cuts)
         edges = [0, *(cut for cut, _ in cuts), len(series)]
         medians = [float(np.median(series[a:b])) for a, b in pairwise(edges)]
         effects = [_effect(a, b) for a, b in pairwise(medians)]
@@ -260,13 +299,13 @@ def _settled(
     return tuple(changes)
 
 
-def _moved(series: Floats, cuts: list[tuple[int, float]]) -> list[tuple[int, float]]:
+def _moved(tamed: Floats, cuts: list[tuple[int, float]]) -> list[tuple[int, float]]:
     """Each cut where the medians of both sides fit best, between the cuts beside it."""
     moved = list(cuts)
     for at, (_, p_value) in enumerate(cuts):
         start = moved[at - 1][0] if at else 0
-        stop = moved[at + 1][0] if at + 1 < len(moved) else len(series)
-        part = series[start:stop]
+        stop = moved[at + 1][0] if at + 1 < len(moved) else len(tamed)
+        part = tamed[start:stop]
         costs = [
             _deviation(part[:place]) + _deviation(part[place:])
             for place in range(MIN_SEGMENT, len(part) - MIN_SEGMENT + 1)

@@ -12,8 +12,8 @@ from tpuprof.history.metrics import METRICS, Metric
 from tpuprof.history.runs import Run
 from tpuprof.history.store import Store
 
-MIN_RUNS = 10
-"""A test at 1 % cannot call anything a change in a shorter series, however large it is."""
+MIN_RUNS = 12
+"""A test at 1 % can hardly call anything a change in a shorter series, however large it is."""
 
 Direction = Literal["regressed", "improved", "changed"]
 Verdict = Literal["regressed", "improved", "changed", "steady", "cannot_tell"]

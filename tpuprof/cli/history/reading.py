@@ -62,7 +62,7 @@ def show(output: Output, name: str, store_url: str | None, top: int | None) -> N
 )
 @click.option(
     "--alpha",
-    type=click.FloatRange(min=0.002, max=0.2),
+    type=click.FloatRange(min=0.005, max=0.2),
     default=0.01,
     show_default=True,
     metavar="P",
