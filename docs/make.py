@@ -111,6 +111,9 @@ def _command(command: click.Command, path: str, level: int) -> list[str]:
         lines += ["| option | meaning |", "|---|---|"]
         lines += [_option(option, context) for option in options]
         lines.append("")
+    if isinstance(command, click.Group) and command is not group:
+        for name, part in command.commands.items():
+            lines += _command(part, f"{path} {name}", level + 1)
     return lines
 
 

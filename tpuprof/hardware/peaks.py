@@ -92,8 +92,8 @@ def unknown_device(device_kind: str | None) -> str:
         "The trace does not say which device it ran on" if not device_kind else f"{device_kind} is not a known device"
     )
     return (
-        f"{what}, so its peaks are unknown. Give --peak bf16=197T,hbm=819GB/s (of one device), "
-        "or describe it in a TOML file and give --hardware FILE."
+        f"{what}, so its peaks are unknown. Name it with --chip (see `tpuprof hardware`), give "
+        "--peak bf16=197T,hbm=819GB/s (of one device), or describe it in a TOML file and give --hardware FILE."
     )
 
 

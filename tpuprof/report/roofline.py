@@ -103,7 +103,8 @@ def _costs_alone(roofline: Roofline) -> dict[tuple[str, str | None], dict[str, A
 
 def with_costs(rows: list[dict[str, Any]], roofline: Roofline) -> list[dict[str, Any]]:
     """Rows of ops with their cost keys, null where there is no cost."""
-    costs, nothing = op_costs(roofline), dict.fromkeys(OP_COST_KEYS)
+    costs = op_costs(roofline)
+    nothing: dict[str, Any] = dict.fromkeys(OP_COST_KEYS)
     return [{**row, **costs.get((row["name"], row["module"]), nothing)} for row in rows]
 
 
