@@ -25,15 +25,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "scopes": ("tpuprof.cli.scopes", "Show the tree of name scopes with the time of each."),
     "export": ("tpuprof.cli.export", "Write a run, or part of it, for another program or another person."),
     "memory": ("tpuprof.cli.memory", "Show how much memory programs need, and what is live at the peak."),
-<<<<<<< HEAD
     "calc": ("tpuprof.cli.calc", "Calculate one number of the hardware, with its derivation."),
     "hardware": (
         "tpuprof.cli.hardware",
         "Show what is known of chips: peaks, memories, networks, each number with its source.",
     ),
-=======
     "history": ("tpuprof.cli.history", "Keep what runs measured, and see when it changed."),
->>>>>>> hist
     "explain": ("tpuprof.cli.explain", "Explain a rule: what a finding means, what to try, when it is wrong."),
     "demo": (
         "tpuprof.cli.demo",
