@@ -19,6 +19,7 @@ _ESCAPES = re.compile(
     r"|\x1b[ -/]*[0-~]"
     r"|\x9b[0-?]*[ -/]*[@-~]"
 )
+_FORMULA = ("=", "+", "-", "@")
 _SPACES = re.compile("[\t\n\x0b\x0c\r\x85\u2028\u2029]+")
 # C0, C1, zero-width and direction marks, lone surrogates and noncharacters (which XML forbids).
 _UNSAFE = re.compile(
@@ -30,6 +31,16 @@ def clean(text: object) -> str:
     """The text on one line without escape sequences; other control characters become U+FFFD."""
     one = _ESCAPES.sub("", str(text))
     return _UNSAFE.sub(REPLACEMENT, _SPACES.sub(" ", one))
+
+
+def csv_text(text: object) -> str:
+    """Clean text for a cell of a CSV file.
+
+    Spreadsheets run a text that begins with ``=``, ``+``, ``-`` or ``@`` as a formula. Names come from whoever made the
+    trace, so such a one gets an apostrophe before it, which keeps it a text. Numbers do not pass through here.
+    """
+    shown = clean(text)
+    return f"'{shown}" if shown.lstrip().startswith(_FORMULA) else shown
 
 
 def plural(count: int, noun: str) -> str:

@@ -16,7 +16,7 @@ from tpuprof.redact import Redactor
 from tpuprof.schema import Schema
 from tpuprof.tables.frames import events_frame, host_events_frame
 from tpuprof.tables.schemas import TABLES
-from tpuprof.text import clean
+from tpuprof.text import csv_text
 
 if TYPE_CHECKING:
     from tpuprof.trace import Trace
@@ -124,8 +124,8 @@ def parquet_bytes(schema: Schema, frame: pd.DataFrame) -> bytes:
 
 
 def csv_bytes(frame: pd.DataFrame) -> bytes:
-    """CSV with raw numbers and clean names; null is the empty field."""
+    """CSV with raw numbers and clean names that are no formulas; null is the empty field."""
     clean_frame = frame.assign(
-        **{str(name): _mapped(frame[name], clean) for name in frame.columns if _is_text(frame[name])}
+        **{str(name): _mapped(frame[name], csv_text) for name in frame.columns if _is_text(frame[name])}
     )
     return clean_frame.to_csv(index=False, lineterminator="\n").encode()

@@ -30,6 +30,7 @@ _MATMULS_SHOWN = 10
 
 def listings_text(listings: tuple[Listing, ...], screen: Screen) -> str:
     """Listings as text, with an empty line between them."""
+    screen = screen.for_tables
     return "\n".join(to_text(draw_listing(listing, screen), screen) for listing in listings)
 
 
@@ -49,8 +50,8 @@ def info_text(result: Result, screen: Screen) -> str:
     ]
     quality = _notices("Quality", facts.quality_notices(document), screen)
     blocks += [quality] if quality else []
-    blocks += [draw_listing(listing, screen) for listing in result.listings]
-    return "\n".join(to_text(block, screen) for block in blocks)
+    texts = [to_text(block, screen) for block in blocks]
+    return "\n".join([*texts, listings_text(result.listings, screen)] if result.listings else texts)
 
 
 def draw_report(report: dict[str, Any], screen: Screen, top: int) -> RenderableType:

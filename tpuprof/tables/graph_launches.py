@@ -125,12 +125,13 @@ def _calls(recording: Recording, start_ns: int | None) -> tuple[I64, I64]:
     """Correlation ids and start times of the host calls that launch graphs."""
     ids, times = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for plane, line in recording.space.lines():
-        if not plane.name.startswith("/host:"):
+        key = plane.stat_row("correlation_id")
+        if not plane.name.startswith("/host:") or key < 0:
             continue
         calls = [row for row, meta in enumerate(plane.event_meta) if _CALL.match(meta.label)]
         if not calls:
             continue
-        correlation, present = line.events.int_stat(plane.stat_row("correlation_id"))
+        correlation, present = line.events.int_stat(key)
         rows = np.flatnonzero(present & np.isin(line.events.meta, calls))
         ids.append(correlation[rows])
         times.append(line.events.offset_ps[rows] + line_base_ps(line, start_ns, 0))

@@ -171,10 +171,9 @@ def _generic_async(instr: Instruction, module: HloModule | None) -> OpClass | No
         return OpClass("host_transfer", "hlo", "", None, phase, "host_transfer")
     if not classes:
         return None
-    if start.async_execution_thread == "sparsecore":
-        return OpClass("dma_wait", "hlo", "sparsecore", None, phase, "dma")
-    kind = "data_movement" if phase == "start" else "dma_wait"
-    return OpClass(kind, "hlo", _memory_detail(start, module), None, phase, "dma")
+    sparse = start.async_execution_thread == "sparsecore"
+    kind = "data_movement" if phase == "start" else "dma_wait"  # to issue work is not to wait for it
+    return OpClass(kind, "hlo", "sparsecore" if sparse else _memory_detail(start, module), None, phase, "dma")
 
 
 def _classes(body: Iterable[Instruction], module: HloModule) -> list[OpClass]:
