@@ -41,6 +41,13 @@ def test_an_axis_may_span_several_torus_axes() -> None:
     assert mapping.axis("fsdp").kind == "ring"
 
 
+def test_half_an_axis_is_a_line_and_its_two_halves_a_ring_of_two() -> None:
+    where = parse_slice("v5p:4x4x8")
+    mapping = map_mesh(where, {"half": 2, "rest": 4, "y": 4, "x": 4}, torus_mesh(where).devices)
+    assert facts(mapping, "rest") == ("line", (2,), 1, 1, 1)
+    assert facts(mapping, "half") == ("ring", (2,), 4, 4, 4)
+
+
 def test_cores_and_slices_are_no_torus_axes() -> None:
     where = parse_slice("2*tpu7x:2x2x1")
     mapping = map_mesh(where, {"dcn": 2, "chip": 4, "core": 2})

@@ -41,7 +41,7 @@ def counted(layout: Layout, amount: float) -> float:
 
 
 @given(meshes())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_an_exchange_loads_links_as_its_messages_do_one_by_one(layout: Layout) -> None:
     found = exchange(layout, 1e6)
     if layout.box and layout.slices > 1:
@@ -52,7 +52,7 @@ def test_an_exchange_loads_links_as_its_messages_do_one_by_one(layout: Layout) -
 
 
 @given(meshes())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_gather_moves_at_least_what_every_chip_has_to_receive(layout: Layout) -> None:
     size = 1e6
     found = gather(layout, size)
@@ -64,11 +64,16 @@ def test_a_gather_moves_at_least_what_every_chip_has_to_receive(layout: Layout) 
         assert found.link_bytes >= received / (2 * layout.where.dims) * 0.999999
         fewest = sum(1 if size_ < 3 else 2 for size_ in layout.where.shape if size_ > 1)
         assert found.link_bytes >= received / fewest * 0.999999
-    assert gather(layout, 2 * size).link_bytes == pytest.approx(2 * found.link_bytes)
+    assert gather(layout, 2 * size) == found.times(2)
+    if layout.box and found.link_bytes:
+        assert found.directions is not None
+        in_slice = size * (layout.chips - 1) / layout.chips
+        assert found.link_bytes == pytest.approx(in_slice / found.directions)
+        assert found.directions <= 2 * layout.where.dims
 
 
 @given(meshes(), st.randoms(use_true_random=False))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_the_order_of_groups_and_members_changes_nothing(layout: Layout, random: object) -> None:
     if not layout.box:
         return
@@ -115,7 +120,7 @@ def test_a_mirrored_slice_takes_as_long(layout: Layout, axis: int) -> None:
         ("v5e:16x16", ("x", "y"), 2, 0),
         ("v5p:2x2x2", ("x", "y", "z"), 0, 3),
         ("v5p:2x4x4", ("x", "y", "z"), 0, 3),
-        ("tpu7x:4x4x576", ("x", "y", "z"), 3, 0),
+        ("tpu7x:4x4x36", ("x", "y", "z"), 3, 0),
     ],
 )
 def test_whole_axes_take_what_the_closed_form_says(name: str, axes: tuple[str, ...], rings: int, lines: int) -> None:
@@ -138,7 +143,7 @@ def test_an_all_to_all_of_a_whole_slice_takes_what_the_closed_form_says(name: st
 
 
 @given(st.lists(st.tuples(st.integers(2, 16), st.floats(0.2, 4)), min_size=1, max_size=3))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_the_best_mix_of_orders_is_that_of_a_linear_program(axes: list[tuple[int, float]]) -> None:
     counts = [count for count, _ in axes]
     loads = [(count - 1) / directions for count, directions in axes]
@@ -191,6 +196,18 @@ def test_a_stride_on_a_ring_uses_both_directions() -> None:
     assert found.link_bytes == 2 * 8e6 * 7 / 8 / 2
 
 
+def test_a_row_may_lie_over_the_seam_of_a_ring() -> None:
+    where = parse_slice("v5e:2x16")
+    rows = [
+        tuple(where.device_at(Place(0, (x, y % 16))) for y in range(start, start + 4))
+        for x in (0, 1)
+        for start in range(14, 30, 4)
+    ]
+    found = gather(lay_out(where, rows), 4e6)
+    assert (found.way, found.shared, found.hops) == ("line", 1.0, 3)
+    assert found.link_bytes == 3e6
+
+
 def test_both_cores_of_a_chip_share_its_links() -> None:
     where = parse_slice("tpu7x:2x2x1")
     alone = gather(lay_out(where, [(0, 2, 4, 6)]), 1e6)
@@ -208,6 +225,11 @@ def test_groups_over_slices_send_over_the_network() -> None:
     assert found.network_bytes == 1e6
     assert found.link_bytes == pytest.approx(32e6 * 15 / 16 / 2)
     assert exchange(lay_out(where, [range(32)]), 32e6).network_bytes == 16e6
+    cores = parse_slice("2*tpu7x:2x2x1")
+    one, both = ([(device, device + 8) for device in range(0, 8, step)] for step in (2, 1))
+    for traffic in (gather, exchange):
+        assert traffic(lay_out(cores, one), 2e6).network_bytes == 1e6
+        assert traffic(lay_out(cores, both), 2e6).network_bytes == 2e6
     pairs = permute(where, [(0, 16), (16, 0), (1, 2)], 1e6)
     assert (pairs.network_bytes, pairs.link_bytes, pairs.hops) == (1e6, 1e6, 2)
 

@@ -18,8 +18,8 @@ class AxisUse:
     Args:
         axis: 0 is x.
         count: positions of one group along the axis.
-        stride: links between neighbouring positions; null if they are unevenly spaced.
-        closes: the positions run evenly round the whole of an axis with wraparound.
+        stride: links between neighbouring positions; null if they are unevenly spaced or groups differ.
+        closes: the positions of every group run evenly round the whole of an axis with wraparound.
         lines: in each row of chips, the positions of every group there.
     """
 
@@ -28,6 +28,11 @@ class AxisUse:
     stride: int | None
     closes: bool
     lines: tuple[tuple[tuple[int, ...], ...], ...]
+
+    @property
+    def positions(self) -> frozenset[tuple[int, ...]]:
+        """The positions of all groups, those that lie alike once."""
+        return frozenset(own for row in self.lines for own in row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +124,13 @@ def _axis_use(where: Slice, groups: tuple[tuple[Place, ...], ...], axis: int) ->
             row = (place.slice, place.coords[:axis] + place.coords[axis + 1 :])
             rows.setdefault(row, {}).setdefault((index, place.core), []).append(place.coords[axis])
     lines = tuple(tuple(tuple(sorted(found)) for found in row.values()) for row in rows.values())
-    some = lines[0][0]
     length = where.shape[axis]
-    wraps = where.wrap[axis] and not _lands_elsewhere(where, axis)
-    gaps = {b - a for a, b in pairwise(some)}
-    around = some[0] + length - some[-1]
-    closes = wraps and length > 2 and gaps == {around}
-    return AxisUse(axis, len(some), gaps.pop() if len(gaps) == 1 else None, closes, lines)
+    wraps = where.wrap[axis] and length > 2 and not _lands_elsewhere(where, axis)
+    spacings = [{b - a for a, b in pairwise(own)} for own in frozenset(own for row in lines for own in row)]
+    strides = set[int]().union(*spacings)
+    stride = strides.pop() if len(strides) == 1 else None
+    closes = wraps and stride is not None and stride * len(lines[0][0]) == length
+    return AxisUse(axis, len(lines[0][0]), stride, closes, lines)
 
 
 def _lands_elsewhere(where: Slice, axis: int) -> bool:

@@ -44,6 +44,7 @@ class _Entry:
     c: float
     t0_s: float
     source: str
+    axes: int = 0
     note: str = ""
 
 
@@ -54,21 +55,27 @@ class _Constants:
     core_links: dict[str, CoreLink]
 
 
-def calibration(chip: str, kind: str, way: str) -> Calibration:
+def calibration(chip: str, kind: str, way: str, axes: int = 0) -> Calibration:
     """The constants for a collective: measured on the chip as closely as possible, else a guess that says so.
+
+    What counts as close is the network used: for ICI links the number of torus axes at work at once, because several
+    are harder to keep busy than one; for the rest (``on_chip``, ``dcn``, ``switch``, ``tree``) the network itself.
 
     Args:
         chip: name of the chip, such as ``v6e``.
         kind: such as ``all_reduce``.
-        way: ``ring``, ``line``, ``on_chip``, ``dcn``, ``switch`` and the like.
+        way: ``ring``, ``line``, ``ring and line``, ``on_chip``, ``dcn``, ``switch`` and the like.
+        axes: torus axes in use; 0 for other networks.
     """
     known = _constants()
-    same_way = [entry for entry in known.measured if entry.chip == chip and entry.way == way]
-    if not same_way:
+    near = [entry for entry in known.measured if entry.chip == chip and entry.axes == axes]
+    if not axes:
+        near = [entry for entry in near if entry.way == way]
+    if not near:
         return known.guess
-    exact = [entry for entry in same_way if entry.kind == kind]
-    best = (exact or same_way)[0]
-    return Calibration(best.c, best.t0_s, best.source, "measured" if exact else "similar", best.note)
+    best = max(near, key=lambda entry: (entry.way == way, entry.kind == kind))
+    fits = "measured" if (best.way, best.kind) == (way, kind) else "similar"
+    return Calibration(best.c, best.t0_s, best.source, fits, best.note)
 
 
 def core_link(chip: str) -> CoreLink | None:

@@ -166,10 +166,15 @@ def _slice_time(
     steps: list[Step] = []
     times: list[tuple[float, str]] = []
     unknown = False
+    if traffic.directions is not None and traffic.link_bytes:
+        what = "link directions over which every chip of a group receives, L"
+        steps.append(Step(what, "sum over the axes, divided among groups that share links", traffic.directions, ""))
     for regime, what, symbol, load, figure in resources:
         if not load:
             continue
-        steps.append(Step(f"bytes on the {what}, one direction", "routing", passes * load, "B"))
+        steps.append(
+            Step(f"bytes on the {what}, one direction", _load_formula(kind, symbol, traffic), passes * load, "B")
+        )
         if figure is None:
             reason = f"The bandwidth of the {what} of {chip.name} is not known"
             # Cores of a chip are joined far better than chips are, so a bound without their link is still close.
@@ -201,21 +206,31 @@ def _slice_time(
     formula = f"busiest of the transfers {'+ latency' if adds else 'or the latency, whichever is longer'}"
     derivation = Derivation(seconds, "s", formula, inputs, regime, tuple(assumed), tuple(steps), _SOURCE)
     way = traffic.way if regime == "latency" else regime
-    return _finish(kind, size, chip, regime, way, seconds, traffic.shared, derivation)
+    known = calibration(chip.name, kind, way, len(traffic.axes))
+    return _finish(size, regime, seconds, traffic.shared, derivation, known)
+
+
+def _load_formula(kind: str, symbol: str, traffic: Traffic) -> str:
+    twice = "2 * " if kind == "all_reduce" else ""
+    if symbol == "W" and traffic.directions is not None:
+        # m is the number of chips of a group in one slice.
+        return f"{twice}size / L" if kind == "collective_broadcast" else f"{twice}size * (m-1)/m / L"
+    return {"W": "sum of the messages over the link", "W_core": "what one core receives from the other"}.get(
+        symbol, "what the chip's devices receive from other slices"
+    )
 
 
 def _gpu_time(kind: str, size: float, chip: Chip, groups: list[tuple[int, ...]]) -> CollectiveTime:
     derivation = gpu_traffic(kind, size, chip, groups)
     seconds = None if derivation.value is None else derivation.number()
     regime = derivation.regime or "none"
-    return _finish(kind, size, chip, regime, regime, seconds, 1.0, derivation)
+    return _finish(size, regime, seconds, 1.0, derivation, calibration(chip.name, kind, regime))
 
 
 def _finish(
-    kind: str, size: float, chip: Chip, regime: str, way: str, seconds: float | None, shared: float, found: Derivation
+    size: float, regime: str, seconds: float | None, shared: float, found: Derivation, known: Calibration
 ) -> CollectiveTime:
     if seconds is None or regime == "none":
         return CollectiveTime(seconds, regime, None, seconds, None, shared, found)
-    known = calibration(chip.name, kind, way)
     rate = size / seconds if seconds else None
     return CollectiveTime(seconds, regime, rate, known.t0_s + seconds / known.c, known, shared, found)

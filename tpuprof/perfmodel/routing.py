@@ -57,6 +57,8 @@ class Traffic:
             ``embedded ring`` (groups that are no boxes) or ``none``.
         axes: per torus axis that is used; empty for groups that are no boxes.
         shared: groups on the busiest link; 1 if every group has its links for itself.
+        directions: L, link directions over which every chip of a gathering group effectively receives what the others
+            of its slice hold, (m-1)/m of the whole for m chips; null for messages from point to point.
     """
 
     link_bytes: float
@@ -66,6 +68,7 @@ class Traffic:
     way: str = "none"
     axes: tuple[AxisLoad, ...] = ()
     shared: float = 1.0
+    directions: float | None = None
 
     def times(self, factor: float) -> Traffic:
         """The same with every number of bytes multiplied."""
@@ -98,13 +101,16 @@ def gather(layout: Layout, size: float) -> Traffic:
         axes = tuple(AxisLoad(use.axis, use.count, "ring", 2 / users, users) for use in layout.axes)
         unit = (layout.chips - 1) / (2 * layout.where.dims) * users
         carried = unit * shard * layout.slices
-        return Traffic(carried, core, network, layout.where.diameter, "twisted torus", axes, users)
+        directions = (layout.chips - 1) * layout.cores / unit
+        return Traffic(carried, core, network, layout.where.diameter, "twisted torus", axes, users, directions)
     uses = [_gathered(layout.where, use) for use in layout.axes]
     unit = best_mix([use.count for use in layout.axes], [load for _, load in uses])
     axes = tuple(load for load, _ in uses)
     hops = sum(_reach(layout.where, use, load.way) for use, load in zip(layout.axes, axes, strict=True))
     shared = max(load.shared for load in axes)
-    return Traffic(unit * shard * layout.slices, core, network, hops, _ways(axes), axes, shared)
+    # In units of what the members of one slice hold before: (m-1) units arrive over L directions.
+    directions = (layout.chips - 1) * layout.cores / unit
+    return Traffic(unit * shard * layout.slices, core, network, hops, _ways(axes), axes, shared, directions)
 
 
 def exchange(layout: Layout, size: float) -> Traffic:
@@ -134,7 +140,7 @@ def exchange(layout: Layout, size: float) -> Traffic:
     for use in layout.axes:
         wraps = _wraps(where, use.axis)
         rows = [row_load("exchange", where.shape[use.axis], wraps, row) for row in use.lines]
-        alone = row_load("exchange", where.shape[use.axis], wraps, use.lines[0][:1])
+        alone = max(row_load("exchange", where.shape[use.axis], wraps, [own]) for own in use.positions)
         loads.append(max(rows) * size / use.count)
         axes.append(AxisLoad(use.axis, use.count, "ring" if use.closes else "line", None, max(rows) / alone))
     hops = sum(_reach(where, use, load.way) for use, load in zip(layout.axes, axes, strict=True))
@@ -217,8 +223,8 @@ def _gathered(where: Slice, use: AxisUse) -> tuple[AxisLoad, float]:
         around = max(row_load("around", length, wraps, row) for row in use.lines)
         if around < load:
             way, load = "around", around
-    alone = row_load(way, length, wraps, use.lines[0][:1])
     name = "ring" if way == "around" else "line"
+    alone = (use.count - 1) / 2 if way == "around" else use.count - 1
     return AxisLoad(use.axis, use.count, name, (use.count - 1) / load, load / alone), load
 
 
@@ -226,11 +232,9 @@ def _reach(where: Slice, use: AxisUse, way: str) -> float:
     length = where.shape[use.axis]
     if way == "ring":
         return length / 2
-    own = use.lines[0][0]
-    straight = own[-1] - own[0]
     if not _wraps(where, use.axis):
-        return straight
-    return length - max(b - a for a, b in pairwise((*own, own[0] + length)))
+        return max(own[-1] - own[0] for own in use.positions)
+    return max(length - max(b - a for a, b in pairwise((*own, own[0] + length))) for own in use.positions)
 
 
 def _ways(axes: Sequence[AxisLoad]) -> str:
