@@ -178,13 +178,6 @@ def test_without_a_calculator_the_help_lists_them(run: Run) -> None:
 
 
 def test_numbers_beyond_all_floats_are_refused(run: Run) -> None:
-    code, out, err = run("calc", "units", "--units", "1", "--rate", "1e300", "--clock", "1e-320Hz")
-    assert (code, out) == (2, "")
-    assert "error" in err
-    code, out, err = run(
-        "calc", "bus-bandwidth", "all-reduce", "--bytes", "1GB", "--members", "9" * 400, "--time", "1s"
-    )
-    assert code == 0
     code, out, err = run("calc", "in-network", "--members", "9" * 400, "--bytes", "1GB")
     assert (code, out) == (2, "")
     assert "too large or too small to calculate with" in err
