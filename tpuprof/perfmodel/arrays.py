@@ -20,7 +20,7 @@ MAX_RANK = 32
 MAX_SIZE = 10**15
 MAX_ELEMENTS = 10**30
 _ARRAY = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]*)?\s*\[([^\[\]{}]*)\]\s*(?:\{\s*U_([A-Za-z0-9_+]+)\s*\})?\s*\Z")
-_DIM = re.compile(r"\s*(?:([0-9][0-9_]*?)|([A-Za-z][A-Za-z0-9]*))\s*(?:_\{?([A-Za-z][A-Za-z0-9_+]*)\}?)?\s*\Z")
+_DIM = re.compile(r"\s*(?:([0-9]+(?:_[0-9]{3})*)|([A-Za-z][A-Za-z0-9]*))\s*(?:_([A-Za-z][A-Za-z0-9_+]*))?\s*\Z")
 _AXIS = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]*)\s*[=:]\s*([0-9]+)\s*\Z")
 
 
