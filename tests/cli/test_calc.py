@@ -82,6 +82,13 @@ def test_markdown_shows_inputs_as_a_table(run: Run) -> None:
     assert "| bytes | 16 GB |" in out
 
 
+def test_stages_overlap_to_the_slowest(run: Run) -> None:
+    code, out, _ = run("calc", "stages", "pcie=63ms", "ici=167ms", "hbm=20ms", "--json")
+    document = json.loads(out)
+    assert (code, document["answer"]["value"], document["regime"]) == (0, 0.167, "ici")
+    assert document["also"]["upper"]["value"] == pytest.approx(0.25)
+
+
 def test_an_infinite_answer_is_a_word(run: Run) -> None:
     words = ("calc", "attention", "--queries", "inf", "--keys", "inf", "--json")
     code, out, _ = run(*words)
@@ -145,6 +152,8 @@ def test_half_a_tpu7x_is_one_device(run: Run) -> None:
         ("transfer --bytes 1GB", "The way is given twice or not at all."),
         ("transfer --bytes 1GB --slice v5e:4x4 --devices 1", "1 devices are given."),
         ("pipeline --bytes 1GB --bandwidth 1GB/s --microbatches 4 --stages 1", "hands nothing on"),
+        ("stages pcie=1s pcie=2s", "no stage, or it is given twice"),
+        ("stages pcie", "no stage, or it is given twice"),
         ("topology", "The slice is given twice or not at all."),
         ("links --count 0 --bandwidth 1GB/s", "A count of units is 0"),
         ("links --count a --bandwidth 1GB/s", "is no list of counts"),

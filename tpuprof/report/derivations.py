@@ -95,7 +95,7 @@ def _show_number(value: float, unit: str) -> str:
         return format_si(value, unit, _DIGITS)
     whole = float(value).is_integer() and abs(value) < 1e15
     text = f"{int(value):,}" if whole else f"{value:.{_DIGITS}g}"
-    return f"{text} {unit}".rstrip()
+    return text if unit == "ratio" else f"{text} {unit}".rstrip()
 
 
 def _lines(value: Value, unit: str) -> list[str]:
