@@ -192,6 +192,21 @@ def test_numbers_beyond_all_floats_are_refused(run: Run) -> None:
     assert "too large or too small to calculate with" in err
 
 
+def test_a_calculator_imports_nothing_heavy() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys\nfrom tpuprof.cli import main\n"
+        "words = 'matmul bf16[8,8] bf16[8,8] --chip v5e --json -o /dev/null --force -q'.split()\n"
+        "code = main(['calc', *words])\n"
+        "heavy = {'numpy', 'pandas', 'numba', 'pyarrow', 'jax', 'google.protobuf', 'rich'} & set(sys.modules)\n"
+        "sys.exit(f'{code} {heavy}' if code or heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_python_example_of_the_page_works() -> None:
     (block,) = re.findall(r"```python\n(.*?)```", (DOCS / "calc.md").read_text(encoding="utf-8"), re.DOTALL)
     names: dict[str, object] = {}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tpuprof.errors import UsageError
 from tpuprof.perfmodel.arrays import Array, Dim, check_mesh, parse_array, parse_mesh
 from tpuprof.perfmodel.mesh_collective import AxisLinks, from_piece, group_bytes, one_way, over_mesh
-from tpuprof.perfmodel.sharding import legality, mean_over_shards, objection, shard, starts, undo
+from tpuprof.perfmodel.sharding import legality, mean_over_shards, objection, shard, starts, undo, undo_all
 
 AXES = st.lists(st.sampled_from(["X", "Y", "Z", "data", "fsdp"]), max_size=2, unique=True).map(tuple)
 DIMS = st.builds(Dim, st.integers(0, 10_000), st.just(""), AXES)
@@ -101,6 +101,16 @@ def test_a_dimension_that_does_not_divide_is_padded_and_says_so() -> None:
     assert note.startswith("X=4 does not divide dimension 0")
     with pytest.raises(UsageError, match="do not all hold"):
         mean_over_shards(made, 1)
+
+
+def test_the_operands_of_a_local_op_name_the_global_one() -> None:
+    pieces = [parse_array("bf16[8_data,1024,8192]"), parse_array("bf16[8192,16384_model]")]
+    found = undo_all(pieces, {"data": 4, "model": 2})
+    assert found.value == [[32, 1024, 8192], [8192, 32768]]
+    with pytest.raises(UsageError, match="no axis data"):
+        undo_all(pieces, {"model": 2})
+    with pytest.raises(UsageError, match="no piece"):
+        undo_all([], {})
 
 
 def test_half_bytes_are_packed_and_nothing_is_nothing() -> None:

@@ -27,8 +27,8 @@ def show_quantity(value: Value, unit: str = "") -> str:
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{clean(name)}={show_quantity(part)}" for name, part in value.items()) or "none"
-    return ", ".join(f"({show_quantity(part)})" if _is_list(part) else show_quantity(part) for part in value) or "none"
+        return ", ".join(f"{clean(name)}={_part(part)}" for name, part in value.items()) or "none"
+    return ", ".join(map(_part, value)) or "none"
 
 
 def derivation_text(answer: Derivation, name: str, also: Mapping[str, Derivation] | None = None) -> str:
@@ -82,6 +82,13 @@ def derivation_document(
     others = {other: d.to_json()["answer"] for other, d in (also or {}).items()}
     head = {"schema_version": SCHEMA_VERSION, "command": command, "asked": name}
     return {**head, **answer.to_json(), "also": others}
+
+
+def _part(value: Value) -> str:
+    """An entry of a list: nested ones in brackets, and no separators in numbers, which commas part already."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return f"({show_quantity(value)})" if _is_list(value) else show_quantity(value).replace(",", "")
 
 
 def _show_number(value: float, unit: str) -> str:
