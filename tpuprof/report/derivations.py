@@ -86,9 +86,9 @@ def derivation_document(
 
 def _part(value: Value) -> str:
     """An entry of a list: nested ones in brackets, and no separators in numbers, which commas part already."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    return f"({show_quantity(value)})" if _is_list(value) else show_quantity(value).replace(",", "")
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        return str(value) if isinstance(value, int) else f"{value:.{_DIGITS}g}"
+    return f"({show_quantity(value)})" if _is_list(value) else show_quantity(value)
 
 
 def _show_number(value: float, unit: str) -> str:
