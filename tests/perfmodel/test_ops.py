@@ -210,7 +210,8 @@ def test_a_derivation_for_people() -> None:
         (0.125, "fraction", "12.50 %"), (240.24390, "FLOP/B", "240.244 FLOP/B"), (None, "s", "n/a"),
         (True, "bool", "yes"), ([False, True], "bool per axis", "no, yes"), (16384, "", "16,384"), ([], "x", "none"),
         ({"a": [1, 2]}, "", "a=(1, 2)"),
-        ([[1024, 2048.5], ["bf16[1,2]"]], "", "(1024, 2048.5), (bf16[1,2])"), (float("-inf"), "s", "-infinity"), ("a\x1b[31mb", "", "ab"),
+        ([[1024, 2048.5], ["bf16[1,2]"]], "", "(1024, 2048.5), (bf16[1,2])"),
+        (float("-inf"), "s", "-infinity"), ("a\x1b[31mb", "", "ab"),
     ],
 )  # fmt: skip
 def test_values_for_people(value: object, unit: str, shown: str) -> None:

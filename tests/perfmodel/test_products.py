@@ -14,7 +14,7 @@ from tpuprof.errors import UsageError
 from tpuprof.perfmodel.arrays import Array, Dim, parse_array
 from tpuprof.perfmodel.layer import communication_bytes, mlp_communication
 from tpuprof.perfmodel.mesh_collective import AxisLinks
-from tpuprof.perfmodel.product_cost import costs, fastest_products, needed
+from tpuprof.perfmodel.product_cost import best, costs, fastest_products, needed
 from tpuprof.perfmodel.products import Way, ways
 from tpuprof.perfmodel.rates import Rates
 
@@ -147,6 +147,16 @@ def test_fully_sharded_data_parallelism_gathers_weights_three_times() -> None:
     assert found["forward"].value == 2 * one
     assert found["backward"].value == 4 * one
     assert all("W" in step.what for step in found["forward"].steps)
+
+
+def test_a_time_that_is_not_known_says_why() -> None:
+    lhs, rhs, mesh = parse_array("bf16[64,8_X]"), parse_array("bf16[8,32]"), {"X": 4}
+    without_rates = best(costs(lhs, rhs, mesh, Rates(), AxisLinks(1e9)), lhs, rhs, mesh)["time"]
+    assert without_rates.value is None
+    assert any("no peak rate" in sentence for sentence in without_rates.assumptions)
+    without_links = best(costs(lhs, rhs, mesh, Rates().with_peak(1e12)), lhs, rhs, mesh)["time"]
+    assert without_links.value is None
+    assert any("no bandwidth of the links" in sentence for sentence in without_links.assumptions)
 
 
 def test_options_are_told_apart_by_operations_first_then_by_bytes() -> None:
