@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tpuprof.errors import UsageError
-from tpuprof.hardware import Chip, Figure, matmul_peak, peak_class
+from tpuprof.hardware import Chip, Figure, matmul_peak
 from tpuprof.perfmodel.checks import positive
 from tpuprof.perfmodel.derivation import Quantity
 
@@ -140,11 +140,6 @@ def rates_of_whole(chip: Chip) -> Rates:
     }
     vector = rates.vector if rates.vector.value is None else replace(rates.vector, value=rates.vector.value * count)
     return replace(rates, links={**rates.links, **scaled}, vector=vector, chip=replace(chip, devices_per_chip=1))
-
-
-def dtype_class(dtype: str) -> str | None:
-    """The class of matrix units that a type runs on; null if there is none."""
-    return peak_class(dtype)
 
 
 def _needed(rate: Rate, unit: str, option: str) -> Quantity:
