@@ -31,7 +31,10 @@ def cli_page() -> str:
 
     lines = [_NOTE, "", "# The command line", "", *_command(group, "tpuprof", level=2)]
     for name, (module, _) in COMMANDS.items():
-        lines += _command(import_module(module).command, f"tpuprof {name}", level=2)
+        command = import_module(module).command
+        lines += _command(command, f"tpuprof {name}", level=2)
+        if isinstance(command, click.Group):
+            lines += _subcommands(command, f"tpuprof {name}")
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -96,7 +99,29 @@ def picture(run: str) -> str:
     return _FONT_FACE.sub("", svg)  # a picture loads nothing from elsewhere; the text is set to its width anyway
 
 
-def _command(command: click.Command, path: str, level: int) -> list[str]:
+def _subcommands(group: click.Group, path: str, level: int = 3) -> list[str]:
+    """The options that all subcommands share, once; then every subcommand with its own."""
+    from tpuprof.cli.commands import group as commands
+
+    context = click.Context(group, info_name=path)
+    context.help_option_names = commands.context_settings["help_option_names"]
+    found: dict[str, click.Command] = {}
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if command is None:
+            raise ValueError(f"{path} {name} is listed and does not exist")
+        found[name] = command
+    tables = [[_option(option, context) for option in _options_of(command, context)] for command in found.values()]
+    shared = [row for row in tables[0] if all(row in table for table in tables)] if tables else []
+    lines = ["Options of all subcommands:", "", "| option | meaning |", "|---|---|", *shared, ""] if shared else []
+    for name, command in found.items():
+        lines += _command(command, f"{path} {name}", level=level, leave_out=frozenset(shared))
+        if isinstance(command, click.Group):
+            lines += _subcommands(command, f"{path} {name}", level + 1)
+    return lines
+
+
+def _command(command: click.Command, path: str, level: int, leave_out: frozenset[str] = frozenset()) -> list[str]:
     from tpuprof.cli.commands import group
 
     context = click.Context(command, info_name=path)
@@ -106,15 +131,15 @@ def _command(command: click.Command, path: str, level: int) -> list[str]:
     lines += ["```", usage, "```", ""]
     for paragraph in (command.help or "").strip().split("\n\n"):
         lines += [_cell(" ".join(paragraph.split())), ""]
-    options = [option for option in command.get_params(context) if isinstance(option, click.Option)]
-    if options:
-        lines += ["| option | meaning |", "|---|---|"]
-        lines += [_option(option, context) for option in options]
-        lines.append("")
-    if isinstance(command, click.Group) and command is not group:
-        for name, part in command.commands.items():
-            lines += _command(part, f"{path} {name}", level + 1)
+    rows = [_option(option, context) for option in _options_of(command, context)]
+    rows = [row for row in rows if row not in leave_out]
+    if rows:
+        lines += ["| option | meaning |", "|---|---|", *rows, ""]
     return lines
+
+
+def _options_of(command: click.Command, context: click.Context) -> list[click.Option]:
+    return [option for option in command.get_params(context) if isinstance(option, click.Option)]
 
 
 def _option(option: click.Option, context: click.Context) -> str:

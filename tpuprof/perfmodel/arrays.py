@@ -17,9 +17,10 @@ from tpuprof.errors import UsageError
 from tpuprof.text import clean
 
 MAX_RANK = 32
-MAX_SIZE = 10**18
+MAX_SIZE = 10**15
+MAX_ELEMENTS = 10**30
 _ARRAY = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]*)?\s*\[([^\[\]{}]*)\]\s*(?:\{\s*U_([A-Za-z0-9_+]+)\s*\})?\s*\Z")
-_DIM = re.compile(r"\s*(?:([0-9][0-9_]*?)|([A-Za-z][A-Za-z0-9]*))\s*(?:_\{?([A-Za-z][A-Za-z0-9_+]*)\}?)?\s*\Z")
+_DIM = re.compile(r"\s*(?:([0-9]+(?:_[0-9]{3})*)|([A-Za-z][A-Za-z0-9]*))\s*(?:_([A-Za-z][A-Za-z0-9_+]*))?\s*\Z")
 _AXIS = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]*)\s*[=:]\s*([0-9]+)\s*\Z")
 
 
@@ -72,13 +73,15 @@ class Array:
         """The sizes of the whole array.
 
         Raises:
-            UsageError: a dimension has a letter and no size.
+            UsageError: a dimension has a letter and no size, or the array is absurdly large.
         """
         sizes: list[int] = []
         for dim in self.dims:
             if dim.size is None:
                 raise UsageError(f"The size of {dim.letter} is not known.", where=str(self), hint="Give it a number.")
             sizes.append(dim.size)
+        if prod(sizes) > MAX_ELEMENTS:
+            raise UsageError("The array has more elements than any memory.", where=str(self))
         return tuple(sizes)
 
     def bytes(self) -> float:
@@ -140,6 +143,8 @@ def check_mesh(mesh: Mapping[str, int]) -> dict[str, int]:
     for axis, size in mesh.items():
         if not 1 <= size <= MAX_SIZE:
             raise UsageError(f"The mesh axis {axis} has {size} devices.", hint="An axis has at least one device.")
+    if prod(mesh.values()) > MAX_SIZE:
+        raise UsageError("The mesh has more devices than any system.", where=str(dict(mesh)))
     return dict(mesh)
 
 

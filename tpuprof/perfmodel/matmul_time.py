@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tpuprof.dtypes import packed_bytes
-from tpuprof.errors import UsageError
 from tpuprof.perfmodel.checks import counted
 from tpuprof.perfmodel.derivation import Derivation, Quantity, Step
 from tpuprof.perfmodel.matmul import Matmul
@@ -169,18 +168,3 @@ def critical_rows(matmul: Matmul, peak: float, bandwidth: float) -> Derivation:
     regime = "reachable" if room > 0 else "never bound by arithmetic"
     formula = "alpha*w*k*n / (2*n*k - alpha*(a*k + o*n))"
     return Derivation(value, "row", formula, inputs, regime, (_ONCE,), (alpha.as_step("alpha"),), _BOOK)
-
-
-def need_time(answer: MatmulTime) -> MatmulTime:
-    """The same, where a time is asked for.
-
-    Raises:
-        UsageError: neither the peak nor the bandwidth is known.
-    """
-    if answer.t_bound_s is None:
-        raise UsageError(
-            "Neither a peak rate nor a bandwidth is known.",
-            why=answer.peak.reason,
-            hint="Give --chip, or --peak and --bandwidth.",
-        )
-    return answer

@@ -123,6 +123,10 @@ def best(found: Sequence[WayCost], lhs: Array, rhs: Array, mesh: Mapping[str, in
     fastest = found[0]
     inputs = _inputs(lhs, rhs, fastest.way.out, mesh)
     assumed = ("each mesh axis is a physical axis of its own", "the collectives of one way follow each other")
+    if fastest.t_matmul_s is None:
+        assumed += ("the time is not known: there is no peak rate and no bandwidth of the memory",)
+    if fastest.t_comm_s is None:
+        assumed += ("the time is not known: there is no bandwidth of the links",)
     rows: list[Value] = [cost.to_json() for cost in found]
     bound = None
     if fastest.t_matmul_s is not None and fastest.t_comm_s is not None:

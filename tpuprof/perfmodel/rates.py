@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tpuprof.errors import UsageError
-from tpuprof.hardware import Chip, Figure, matmul_peak, peak_class
+from tpuprof.hardware import Chip, Figure, matmul_peak
 from tpuprof.perfmodel.checks import positive
 from tpuprof.perfmodel.derivation import Quantity
 
 LINKS = ("hbm", "vmem", "ici", "dcn", "pcie", "scale-up", "scale-out")
 """The links that can carry the bytes of a roofline."""
-USER = "given by the user"
 _PASSES = {"x3": "high", "x6": "highest", "x9": "highest", "f32": "default"}
 """Precisions by the last part of the name of a dot algorithm, such as ``dot_bf16_bf16_f32_x3``."""
 
@@ -23,7 +22,7 @@ class Rate:
 
     Args:
         value: FLOP/s or B/s; null if unknown.
-        source: the document, or what the user gave.
+        source: the document; empty for what the user gave.
         note: an assumption that comes with it, such as float32 in bf16 passes.
         reason: why the value is null.
     """
@@ -39,7 +38,7 @@ class Rates:
     """What one runtime device can do.
 
     Args:
-        name: of the chip, or ``custom``.
+        name: of the chip; ``this device`` where the user gives the rates.
         peak: the rate of matmuls for all types that the user stated; null to look types up in the chip.
         links: bandwidths by :data:`LINKS`; ICI is both directions of one link, GPU networks are one-way.
         vector: elementwise rate, FLOP/s.
@@ -47,7 +46,7 @@ class Rates:
         chip: where types are looked up.
     """
 
-    name: str = "custom"
+    name: str = "this device"
     peak: Rate | None = None
     links: Mapping[str, Rate] = field(default_factory=dict[str, Rate])
     vector: Rate = Rate(None, reason="No vector rate is given.")
@@ -101,7 +100,7 @@ class Rates:
         Raises:
             UsageError: it is not above zero.
         """
-        return replace(self, peak=Rate(positive("The peak rate", peak), USER))
+        return replace(self, peak=Rate(positive("The peak rate", peak)))
 
     def with_link(self, name: str, bandwidth: float) -> Rates:
         """The same with another bandwidth of a link.
@@ -109,7 +108,7 @@ class Rates:
         Raises:
             UsageError: it is not above zero.
         """
-        return replace(self, links={**self.links, name: Rate(positive(f"The bandwidth of {name}", bandwidth), USER)})
+        return replace(self, links={**self.links, name: Rate(positive(f"The bandwidth of {name}", bandwidth))})
 
 
 def rates_of(chip: Chip) -> Rates:
@@ -151,15 +150,10 @@ def rates_of_whole(chip: Chip) -> Rates:
     return replace(rates, links={**rates.links, **scaled}, vector=vector, chip=replace(chip, devices_per_chip=1))
 
 
-def dtype_class(dtype: str) -> str | None:
-    """The class of matrix units that a type runs on; null if there is none."""
-    return peak_class(dtype)
-
-
 def _needed(rate: Rate, unit: str, option: str) -> Quantity:
     if rate.value is None:
         raise UsageError(rate.reason or "The rate is not known.", hint=f"Give {option}, or a --chip that states it.")
-    return Quantity(rate.value, unit, rate.source if rate.source != USER else "")
+    return Quantity(rate.value, unit, rate.source)
 
 
 def _origin(name: str, figure: Figure) -> str:

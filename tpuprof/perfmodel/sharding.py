@@ -6,7 +6,7 @@ Formulas: scaling book, chapter "Sharded matrices".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
@@ -150,6 +150,21 @@ def undo(local: Array, mesh: Mapping[str, int]) -> Derivation:
     assumed = ("every device holds a piece of the same size",)
     formula = "each local dimension * product of its mesh axes"
     return Derivation(whole, "shape", formula, inputs, None, assumed, source=_BOOK)
+
+
+def undo_all(pieces: Sequence[Array], mesh: Mapping[str, int]) -> Derivation:
+    """The shapes of several whole arrays in order: of the operands of a local op, what the global op is.
+
+    Raises:
+        UsageError: there is none, or as :func:`undo`.
+    """
+    if not pieces:
+        raise UsageError("There is no piece.", hint="Give one like bf16[4096_X,8192].")
+    found = [undo(piece, mesh) for piece in pieces]
+    inputs = {f"local {number}": Quantity(str(piece)) for number, piece in enumerate(pieces, 1)}
+    return replace(
+        found[0], value=[one.value for one in found], unit="shapes", inputs={**inputs, "mesh": found[0].inputs["mesh"]}
+    )
 
 
 def starts(sharding: Sharding, dim: int) -> tuple[int, ...]:

@@ -44,6 +44,9 @@ def slice_facts(
         found["hosts"] = Derivation(
             where.n_hosts, "host", "slices * chips of a slice / chips of a host, rounded up", found["hosts"].inputs
         )
+    if where.slices > 1:
+        note = f"{where.slices} slices, whose number is the first of the shape"
+        found = {name: answer.assuming(note) for name, answer in found.items()}
     inputs = {"slice": Quantity(where.name), "shape": Quantity(list(where.shape), "chip")}
     rule = _RULES[chip.ici.wrap_rule] if chip.ici is not None else "no links"
     limit = job_limit(where)

@@ -9,7 +9,7 @@ from typing import Any
 from tpuprof.perfmodel.derivation import Derivation, Quantity, Value
 from tpuprof.report.build import SCHEMA_VERSION
 from tpuprof.report.listing import md
-from tpuprof.text import clean
+from tpuprof.text import clean, plural
 from tpuprof.units import PS_PER_S, UNKNOWN, format_percent, format_ps, format_si
 
 _SCALED = ("B/s", "FLOP/s", "FLOP", "B", "Hz")
@@ -27,8 +27,8 @@ def show_quantity(value: Value, unit: str = "") -> str:
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{clean(name)}={show_quantity(part)}" for name, part in value.items()) or "none"
-    return ", ".join(f"({show_quantity(part)})" if _is_list(part) else show_quantity(part) for part in value) or "none"
+        return ", ".join(f"{clean(name)}={_part(part)}" for name, part in value.items()) or "none"
+    return ", ".join(map(_part, value)) or "none"
 
 
 def derivation_text(answer: Derivation, name: str, also: Mapping[str, Derivation] | None = None) -> str:
@@ -38,9 +38,9 @@ def derivation_text(answer: Derivation, name: str, also: Mapping[str, Derivation
         name: what was asked for.
         also: further answers of the same calculation, shown on one line each.
     """
-    rows = [(clean(name), show_quantity(answer.value, answer.unit)), ("formula", answer.formula)]
-    if answer.regime:
-        rows.insert(1, ("regime", clean(answer.regime)))
+    rows = [("" if n else clean(name), text) for n, text in enumerate(_lines(answer.value, answer.unit))]
+    rows += [("regime", clean(answer.regime))] if answer.regime else []
+    rows.append(("formula", answer.formula))
     rows += [("" if n else "inputs", text) for n, text in enumerate(_inputs(answer.inputs))]
     rows += [
         ("" if n else "steps", f"{clean(step.what)}: {clean(step.formula)}{_equals(step.value, step.unit)}")
@@ -49,7 +49,7 @@ def derivation_text(answer: Derivation, name: str, also: Mapping[str, Derivation
     rows += [("" if n else "assumes", clean(sentence)) for n, sentence in enumerate(answer.assumptions)]
     if answer.source:
         rows.append(("source", answer.source))
-    others = [f"{other} {show_quantity(d.value, d.unit)}" for other, d in (also or {}).items()]
+    others = [f"{other} {_short(d)}" for other, d in (also or {}).items()]
     rows += [("" if n else "also", text) for n, text in enumerate(others)]
     width = max(len(label) for label, _ in rows)
     return "".join(f"{label:<{width}}  {text}".rstrip() + "\n" for label, text in rows)
@@ -69,7 +69,7 @@ def derivation_markdown(answer: Derivation, name: str, also: Mapping[str, Deriva
         lines.append(f"1. {md(step.what)}: `{step.formula}`{md(_equals(step.value, step.unit))}")
     lines += [""] if answer.steps else []
     lines += [f"- assumes: {md(sentence)}" for sentence in answer.assumptions]
-    lines += [f"- also: {md(other)} {md(show_quantity(d.value, d.unit))}" for other, d in (also or {}).items()]
+    lines += [f"- also: {md(other)} {md(_short(d))}" for other, d in (also or {}).items()]
     if answer.source:
         lines.append(f"- source: {md(answer.source)}")
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -84,6 +84,13 @@ def derivation_document(
     return {**head, **answer.to_json(), "also": others}
 
 
+def _part(value: Value) -> str:
+    """An entry of a list: nested ones in brackets, and no separators in numbers, which commas part already."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        return str(value) if isinstance(value, int) else f"{value:.{_DIGITS}g}"
+    return f"({show_quantity(value)})" if _is_list(value) else show_quantity(value)
+
+
 def _show_number(value: float, unit: str) -> str:
     if math.isinf(value):
         return "infinity" if value > 0 else "-infinity"
@@ -95,7 +102,19 @@ def _show_number(value: float, unit: str) -> str:
         return format_si(value, unit, _DIGITS)
     whole = float(value).is_integer() and abs(value) < 1e15
     text = f"{int(value):,}" if whole else f"{value:.{_DIGITS}g}"
-    return f"{text} {unit}".rstrip()
+    return text if unit == "ratio" else f"{text} {unit}".rstrip()
+
+
+def _lines(value: Value, unit: str) -> list[str]:
+    """A line per row of a table, else one line."""
+    rows = _rows(value)
+    return [show_quantity(row) for row in rows] if rows else [show_quantity(value, unit)]
+
+
+def _short(answer: Derivation) -> str:
+    """What fits on a line; tables are counted."""
+    rows = _rows(answer.value)
+    return f"({plural(len(rows), 'row')}, see --ask)" if rows else show_quantity(answer.value, answer.unit)
 
 
 def _inputs(inputs: Mapping[str, Quantity]) -> list[str]:
@@ -108,6 +127,13 @@ def _inputs(inputs: Mapping[str, Quantity]) -> list[str]:
 
 def _equals(value: Value, unit: str) -> str:
     return "" if value is None else f" = {show_quantity(value, unit)}"
+
+
+def _rows(value: Value) -> list[Value]:
+    """The rows of a list of named groups; empty if it is something else."""
+    if isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(row, Mapping) for row in value):
+        return list(value)
+    return []
 
 
 def _is_list(value: Value) -> bool:

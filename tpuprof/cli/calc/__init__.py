@@ -31,6 +31,7 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "latency-bound": ("rings", "Size or degree from which hops limit a collective."),
     "bus-bandwidth": ("rings", "Bandwidth that a measured collective reached."),
     "transfer": ("transfer", "Time of bytes over links and hops."),
+    "stages": ("transfer", "Time of a transfer through several stages."),
     "pipeline": ("transfer", "Time of handing activations from stage to stage."),
     "fat-tree": ("gpu", "Time of a collective over the levels of a fat tree."),
     "level-bandwidth": ("gpu", "Collective bandwidth of one level of a fat tree, or of all."),

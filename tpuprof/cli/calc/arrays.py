@@ -37,16 +37,17 @@ def shard(array: Array, mesh: dict[str, int] | None, first: int | None) -> Answe
 
 
 @calculator("unshard")
-@click.argument("piece", type=ARRAY)
+@click.argument("pieces", type=ARRAY, nargs=-1, required=True)
 @click.option("--mesh", type=MESH, required=True, help="Sizes of the mesh axes, such as X=4,Y=2.")
-def unshard(piece: Array, mesh: dict[str, int]) -> Answers:
+def unshard(pieces: tuple[Array, ...], mesh: dict[str, int]) -> Answers:
     """The whole array of which a piece is known.
 
-    PIECE is the array of one device with the mesh axes that split the whole one, such as bf16[4096_X,8192].
+    PIECES are arrays of one device with the mesh axes that split the whole ones, such as bf16[4096_X,8192]. Of several,
+    such as the operands of a local op, the whole ones name the global op.
     """
-    from tpuprof.perfmodel.sharding import undo
+    from tpuprof.perfmodel.sharding import undo, undo_all
 
-    return {"shape": undo(piece, mesh)}
+    return {"shape": undo(pieces[0], mesh) if len(pieces) == 1 else undo_all(pieces, mesh)}
 
 
 @calculator("replica-group")

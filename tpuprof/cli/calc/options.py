@@ -114,7 +114,13 @@ def calculator(name: str) -> Callable[[Callable[..., Answers]], click.Command]:
     def decorate(function: Callable[..., Answers]) -> click.Command:
         @functools.wraps(function)
         def shown(output: Output, ask: str | None, **values: Any) -> None:
-            _show(function(**values), name, ask, output)
+            try:
+                found = function(**values)
+            except ArithmeticError as error:
+                raise UsageError(
+                    "A number is too large or too small to calculate with.", why=f"{type(error).__name__}: {error}"
+                ) from error
+            _show(found, name, ask, output)
 
         asked = click.option(
             "--ask", metavar="NAME", help="Which answer to derive, of those listed under `also`. Default: the first."

@@ -48,6 +48,26 @@ def transfer(
     return {"time": found.derivation}
 
 
+@calculator("stages")
+@click.argument("stages", nargs=-1, required=True, metavar="NAME=TIME...")
+def stages(stages: tuple[str, ...]) -> Answers:
+    """Time of a transfer through several stages.
+
+    Each with its time for all the bytes, such as pcie=63ms ici=167ms hbm=20ms. If they overlap the slowest one decides;
+    `upper` is the sum.
+    """
+    from tpuprof.hardware.quantity import parse_quantity
+    from tpuprof.perfmodel.transfer import staged
+
+    times: dict[str, float] = {}
+    for text in stages:
+        name, equals, time = text.partition("=")
+        if not equals or not name or name in times:
+            raise UsageError(f"{text!r} is no stage, or it is given twice.", hint="Write stages like pcie=63ms.")
+        times[name] = parse_quantity(time, "s", f"The time of {name}")
+    return staged(times)
+
+
 @calculator("pipeline")
 @array_options
 @click.option("--bandwidth", type=quantity("B/s"), required=True, help="Between two stages, such as 400GB/s.")
