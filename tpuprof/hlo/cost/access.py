@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from tpuprof.hlo.cost.memory import padded_bytes, partial_bytes
 from tpuprof.hlo.instruction import Instruction
 from tpuprof.hlo.module import Computation, HloModule
+from tpuprof.hlo.scan import integer
 from tpuprof.hlo.shapes import Shape
 
 # Through these a slice of the result is a slice of the operand.
@@ -78,8 +79,17 @@ def _access(computation: Computation, table: AccessTable) -> Access:
     writes: list[int | None] = []
     for result in results:
         writes += _written(result, by_name, table, in_place)
-    reads = [_read(parameter, users, in_place, root, table) for parameter in computation.parameters]
+    reads = [_read(parameter, users, in_place, root, table) for parameter in _parameters(computation)]
     return Access(tuple(reads), tuple(writes))
+
+
+def _parameters(computation: Computation) -> list[Instruction]:
+    """The parameters by number, without keeping what is read for it: a large program has very many of them."""
+    found = [each for each in computation.instructions if each.opcode == "parameter"]
+    if len(found) > 1:
+        numbers = {each.name: each.source.decode(each.shape).attributes.get("parameter_number", "0") for each in found}
+        found.sort(key=lambda each: integer(numbers[each.name], "parameter_number"))
+    return found
 
 
 def _written(
