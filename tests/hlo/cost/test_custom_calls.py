@@ -294,6 +294,16 @@ def test_a_formula_that_fails_makes_the_cost_unknown():
     assert cost.reason == "The cost formula 'broken' failed: ZeroDivisionError: oh"
 
 
+@pytest.mark.parametrize("given", [5, CallCost(matmul_flops=-1), CallCost(vector_flops=float("nan")),
+                                   CallCost(bytes_read={"hbm": -4})])  # fmt: skip
+def test_a_formula_that_gives_nonsense_makes_the_cost_unknown(given: CallCost):
+    register_formula("^k$", lambda call: given)
+    cost = call("f32[3] %a", "f32[3]", "k")
+    assert cost.flops is None
+    assert cost.reason is not None
+    assert cost.reason.startswith("The cost formula '<lambda>' gave ")
+
+
 def test_a_pattern_that_is_none():
     with pytest.raises(UsageError) as error:
         register_formula("(", lambda given: None)

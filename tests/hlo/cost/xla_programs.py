@@ -12,10 +12,13 @@ import random
 import sys
 
 os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
 from jaxlib import _jax
 
 F32 = jnp.float32
@@ -200,6 +203,32 @@ def compiled(rng):
     yield "update", lambda x, y: lax.dynamic_update_slice(x, y * 2, (3, 0)), [arr(64, 128), arr(1, 128)]
 
 
+def sharded_mlp():
+    """Three training steps of a sharded MLP, five matmuls each, in a loop; not compiled for its speed."""
+    mesh = jax.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+    place = {name: NamedSharding(mesh, P(*spec)) for name, spec in
+             {"x": ("data", None), "up": (None, "model"), "down": ("model", None)}.items()}  # fmt: skip
+    d, f, b = 4096, 16384, 8192
+
+    def loss(weights, x):
+        return (jax.nn.relu(x @ weights[0]) @ weights[1]).astype(F32).var()
+
+    def step(weights, _):
+        gradients = jax.grad(loss)(weights, x_of_step)
+        return [w - 0.1 * g for w, g in zip(weights, gradients, strict=True)], None
+
+    def run(up, down, x):
+        nonlocal x_of_step
+        x_of_step = x
+        return lax.scan(step, [up, down], None, length=3)[0]
+
+    x_of_step = None
+    shapes = [arr(d, f, dtype=jnp.bfloat16), arr(f, d, dtype=jnp.bfloat16), arr(b, d, dtype=jnp.bfloat16)]
+    shardings = (place["up"], place["down"], place["x"])
+    executable = jax.jit(run, in_shardings=shardings, out_shardings=[*shardings[:2]]).lower(*shapes).compile()
+    return executable, {"matmul": 3 * 5 * 2 * b * d * f // 8}
+
+
 def main(target):
     rng = random.Random(20240611)
     client = jax.devices("cpu")[0].client
@@ -223,6 +252,12 @@ def main(target):
             "hlo": base64.b64encode(module.as_serialized_hlo_module_proto()).decode(),
             "xla": executable.cost_analysis(),
         })  # fmt: skip
+    executable, truth = sharded_mlp()
+    module = executable.runtime_executable().hlo_modules()[0]
+    found.append({
+        "name": "sharded-mlp", "kind": "sharded", "truth": truth,
+        "hlo": base64.b64encode(module.as_serialized_hlo_module_proto()).decode(), "xla": executable.cost_analysis(),
+    })  # fmt: skip
     pathlib.Path(target).write_text(json.dumps(found))
 
 

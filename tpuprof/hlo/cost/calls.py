@@ -42,7 +42,7 @@ def call_cost(call: CustomCall, formulas: tuple[RegisteredFormula, ...]) -> Foun
         except Exception as error:  # whatever a user's function does, the others go on
             return f"The cost formula {formula.name!r} failed: {type(error).__name__}: {error}"[:300]
         if found is not None:
-            return found, "user"
+            return (found, "user") if _makes_sense(found) else f"The cost formula {formula.name!r} gave {found!r}."[:300]
     if call.target in _FREE:
         return CallCost(bytes_read={}, bytes_written={}), "hlo"
     attention, stated = attention_cost(call), _stated(call)
@@ -57,6 +57,16 @@ def call_cost(call: CustomCall, formulas: tuple[RegisteredFormula, ...]) -> Foun
     if is_attention(call):
         return "The shapes of this attention kernel do not tell how much it computes."
     return f"No cost is known for custom calls to {call.target!r}."
+
+
+def _makes_sense(found: object) -> bool:
+    """Whether what a user's function gave is a cost with finite numbers that are not negative."""
+    if not isinstance(found, CallCost):
+        return False
+    numbers: list[object] = [found.matmul_flops, found.vector_flops, found.transcendentals]
+    for moved in (found.bytes_read, found.bytes_written):
+        numbers += [] if moved is None else moved.values()
+    return all(amount(number) is not None for number in numbers)
 
 
 def _stated(call: CustomCall) -> CallCost | None:

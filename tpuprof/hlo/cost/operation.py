@@ -194,6 +194,11 @@ def moved(
         count = (len(operands) - 1) // 2
         for at in range(min(count, len(made))):
             taken[at] = made[at] = gathered_bytes(operands[at], operands[count + 1 + at])
+    seen: set[str] = set()
+    for at, name in enumerate(op.operands):
+        if taken[at] is None and name in seen:
+            taken[at] = 0  # the same value once more
+        seen.add(name)
     read = [
         (leaf, padded_bytes(leaf) if size is None else size)
         for shape, size in zip(operands, taken, strict=True)

@@ -52,7 +52,8 @@ def program_cost(
     executions = _executions(module, running, counts, sums.dearest)
     reasons = [f"{name}: {count.reason}" for name, count in counts.items() if count.reason is not None]
     high, low = sums.of(module.entry.name)
-    ops = {name: cost for each in module.reachable for name, cost in sums.ops.get(each.name, {}).items()}
+    # Names are unique in what XLA writes; if not, the entry computation, which comes last, wins.
+    ops = {name: cost for each in running for name, cost in sums.ops[each].items()}
     return ProgramCost(
         ops=ops,
         executions=executions,
@@ -168,7 +169,7 @@ def _executions(
             continue
         times = runs[computation.name]
         for op in computation.instructions:
-            # Names are unique in what XLA writes; if not, the entry computation, which comes first, keeps its count.
+            # As for the costs, the entry computation wins; it comes first here.
             found.setdefault(op.name, times)
             for name in _callees(op):
                 if op.opcode != "conditional" or dearest.get((computation.name, op.name)) == name:
