@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tpuprof.errors import HloError
 from tpuprof.hlo import HloModule, Instruction
-from tpuprof.tables.kind_tables import COLLECTIVE_OPCODES
+from tpuprof.hlo.targets import COLLECTIVE_OPCODES
 from tpuprof.tables.opclass import Phase, split_phase
 from tpuprof.tables.rows import OpInfo
 

@@ -34,7 +34,8 @@ ENTRY %main (w: f32[32,64,128], x: f32[64,128], i: s32[]) -> {result} {{
     return program_cost(parse_text(text)).ops["op"]
 
 
-LAYER = """  %layer = f32[1,64,128]{2,1,0:T(8,128)} dynamic-slice(%p0, %p2, %zero, %zero), dynamic_slice_sizes={1,64,128}
+LAYER = """  %layer = f32[1,64,128]{2,1,0:T(8,128)} dynamic-slice(%p0, %p2, %zero, %zero), \
+dynamic_slice_sizes={1,64,128}
   %matrix = f32[64,128]{1,0:T(8,128)} bitcast(%layer)
 """
 

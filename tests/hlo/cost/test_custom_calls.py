@@ -135,7 +135,8 @@ def test_marks_of_the_compiler_are_free(target: str):
 
 Q, K = "bf16[2,8,4096,128]{3,2,1,0}", "bf16[2,2,4096,128]{3,2,1,0}"
 SQUARE = 4 * 2 * 8 * 4096 * 4096 * 128
-BLOCKS = '{"xprof_metadata": "{\\"block_q\\": 1024, \\"block_kv\\": 1024, \\"block_q_dkv\\": 1024, \\"block_kv_dkv\\": 512}"}'
+SIZES = {"block_q": 1024, "block_kv": 1024, "block_q_dkv": 1024, "block_kv_dkv": 512}
+BLOCKS = json.dumps({"xprof_metadata": json.dumps(SIZES)})
 
 
 def splash(operands: str, result: str, name: str, blocks: str = BLOCKS) -> OpCost:

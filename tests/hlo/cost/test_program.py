@@ -24,10 +24,12 @@ def nested(outer: str, inner: str | None, bound: str = "constant(24)") -> str:
         body = f"  %inner = {STATE} while(%s), condition=%condition.2, body=%body.2{inner}\n"
         inside = (
             f"%body.2 (t: {STATE}) -> {STATE} {{\n  %t = {STATE} parameter(0)\n"
-            "  %t.x = f32[128,256] get-tuple-element(%t), index=1\n  %t.w = f32[256,512] get-tuple-element(%t), index=2\n"
+            "  %t.x = f32[128,256] get-tuple-element(%t), index=1\n"
+            "  %t.w = f32[256,512] get-tuple-element(%t), index=2\n"
             f"  %dot = f32[128,512] {DOT.replace('%x', '%t.x').replace('%w', '%t.w')}\n"
             f"  ROOT %t.out = {STATE} copy(%t)\n}}\n\n"
-            f"%condition.2 (d: {STATE}) -> pred[] {{\n  %d = {STATE} parameter(0)\n  ROOT %d.yes = pred[] constant(true)\n}}\n"
+            f"%condition.2 (d: {STATE}) -> pred[] {{\n  %d = {STATE} parameter(0)\n"
+            "  ROOT %d.yes = pred[] constant(true)\n}\n"
         )
     return f"""HloModule m
 
@@ -155,9 +157,11 @@ ENTRY %main (a: bf16[16,128], b: f32[64,128]) -> bf16[128,128] {
 calls=%gather, async_execution_thread="sparsecore"
   %copy-start = (f32[64,128]{1,0:T(8,128)S(1)}, f32[64,128]{1,0:T(8,128)}, u32[]) copy-start(%b)
   %copy-done = f32[64,128]{1,0:T(8,128)S(1)} copy-done(%copy-start)
-  %slice-start = ((f32[64,128]{1,0:T(8,128)}), f32[8,128]{1,0:T(8,128)S(1)}, u32[]) slice-start(%b), slice={[8:16], [0:128]}
+  %slice-start = ((f32[64,128]{1,0:T(8,128)}), f32[8,128]{1,0:T(8,128)S(1)}, u32[]) slice-start(%b), \
+slice={[8:16], [0:128]}
   %slice-done = f32[8,128]{1,0:T(8,128)S(1)} slice-done(%slice-start)
-  %all-reduce = f32[64,128]{1,0:T(8,128)} all-reduce(%b), channel_id=2, replica_groups={{0,1,2,3},{4,5,6,7}}, to_apply=%add
+  %all-reduce = f32[64,128]{1,0:T(8,128)} all-reduce(%b), channel_id=2, replica_groups={{0,1,2,3},{4,5,6,7}}, \
+to_apply=%add
   ROOT %done = bf16[128,128]{1,0:T(8,128)(2,1)} async-done(%start)
 }
 """

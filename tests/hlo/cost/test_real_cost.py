@@ -32,14 +32,13 @@ def llama_cost(llama: HloModule) -> ProgramCost:
 
 def stored(path: Path) -> list[HloModule]:
     """The modules of a trace."""
-    found: list[HloModule] = []
+    stored: list[bytes] = []
     for plane in messages().XSpace.FromString(path.read_bytes()).planes:
         names = {entry.key: entry.value.name for entry in plane.stat_metadata}
         for entry in plane.event_metadata:
-            for stat in entry.value.stats:
-                if plane.name == b"/host:metadata" and names[stat.metadata_id] == b"Hlo Proto":
-                    found.append(parse_proto(stat.bytes_value))
-    return found
+            if plane.name == b"/host:metadata":
+                stored += [s.bytes_value for s in entry.value.stats if names[s.metadata_id] == b"Hlo Proto"]
+    return [parse_proto(data) for data in stored]
 
 
 def named(path: Path, name: str) -> HloModule:

@@ -135,7 +135,8 @@ def test_loops_count_as_often_as_they_run(programs: list[Program]):
     assert sum(program.kind == "loop" for program in loops) == 40
     for program in loops:
         cost = program_cost(program.module)
-        assert {each.source for each in cost.trip_counts.values()} <= {"derived"}, program.name
+        noted = {"known_trip_count"} if program.kind == "sharded" else set[str]()  # the CPU's compiler notes it
+        assert {each.source for each in cost.trip_counts.values()} <= {"derived", *noted}, program.name
         assert cost.totals.matmul_flops == program.truth["matmul"], (program.name, cost.trip_counts)
 
 

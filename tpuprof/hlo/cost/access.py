@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tpuprof.errors import HloError
 from tpuprof.hlo.cost.memory import padded_bytes, partial_bytes
 from tpuprof.hlo.instruction import Instruction
 from tpuprof.hlo.module import Computation, HloModule
@@ -31,6 +32,9 @@ class Access:
     writes: tuple[int | None, ...]
 
 
+_UNKNOWN = Access((), ())  # fits no fusion: operands and results then count as a whole
+
+
 @dataclass
 class AccessTable:
     """The accesses of the fused computations of a module, each found once."""
@@ -42,7 +46,11 @@ class AccessTable:
         """What the fused computation reads and writes. Nested fusions must have been asked for before."""
         found = self._found.get(computation.name)
         if found is None:
-            found = self._found[computation.name] = _access(computation, self)
+            try:
+                found = _access(computation, self)
+            except HloError:
+                found = _UNKNOWN
+            self._found[computation.name] = found
         return found
 
     def nested(self, fusion: Instruction) -> Access | None:

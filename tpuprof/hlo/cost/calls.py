@@ -42,7 +42,8 @@ def call_cost(call: CustomCall, formulas: tuple[RegisteredFormula, ...]) -> Foun
         except Exception as error:  # whatever a user's function does, the others go on
             return f"The cost formula {formula.name!r} failed: {type(error).__name__}: {error}"[:300]
         if found is not None:
-            return (found, "user") if _makes_sense(found) else f"The cost formula {formula.name!r} gave {found!r}."[:300]
+            nonsense = f"The cost formula {formula.name!r} gave {found!r}."
+            return (found, "user") if _makes_sense(found) else nonsense[:300]
     if call.target in _FREE:
         return CallCost(bytes_read={}, bytes_written={}), "hlo"
     attention, stated = attention_cost(call), _stated(call)

@@ -57,6 +57,12 @@ class OpTable:
         """
         if op.opcode in NOTHING:
             return FREE
+        try:
+            return self._cost(op, shapes)
+        except HloError as error:
+            return unknown_cost(error.what)
+
+    def _cost(self, op: Instruction, shapes: Mapping[str, Shape]) -> OpCost:
         operands = [shapes[name] for name in op.operands]
         if op.opcode == "custom-call":
             call = self._peers.get(op.name) or custom_call(op, tuple(operands))
@@ -136,6 +142,8 @@ def custom_cost(call: CustomCall, formulas: tuple[RegisteredFormula, ...], peers
         found = call_cost(call, formulas)
     except HloError as error:
         found = error.what
+    except OverflowError:
+        found = f"The shapes of {op.name} are absurd."
     if isinstance(found, str):
         return unknown_cost(found, remat=_remat(op))
     cost, source = found

@@ -24,7 +24,7 @@ _SAME = frozenset({
 _OF_ONE = frozenset({"all-gather", "all-gather-start", "dynamic-slice", "pad", "slice"})
 _INLINE = frozenset({"async-start", "call", "fusion"})
 _CONTRACTIONS = frozenset({"convolution", "dot"})
-_MAX_DEPTH = 150
+_MAX_DEPTH = 80
 _MAX_CONTRACTIONS = 20_000
 _Token = tuple[object, ...]
 

@@ -110,6 +110,8 @@ class WorkTable:
             self._other(into, instruction, [shapes[name] for name in instruction.operands])
         except HloError as error:
             into.reasons.append(f"{instruction.name}: {error.what}")
+        except OverflowError:
+            into.reasons.append(f"The shapes of {instruction.name} are absurd.")
 
     def _other(self, into: Work, instruction: Instruction, operands: list[Shape]) -> None:
         opcode = instruction.opcode
