@@ -118,6 +118,43 @@ def test_an_update_that_is_computed_with_further_reads_the_whole_array():
     assert cost.bytes_written == {"hbm": WHOLE}
 
 
+def test_several_updates_in_a_row_add_up():
+    body = (
+        UPDATE.replace("ROOT ", "")
+        + """
+  %short = f32[1,8,128] slice(%row), slice={[0:1], [0:8], [0:128]}
+  ROOT %newer = f32[32,64,128]{2,1,0:T(8,128)} dynamic-update-slice(%new, %short, %zero, %zero, %p2)"""
+    )
+    cost = fused(body, "f32[32,64,128]")
+    assert cost.bytes_written == {"hbm": (64 + 8) * ROW}
+    assert cost.bytes_read == {"vmem": 64 * ROW, "hbm": 4}
+
+
+def test_an_update_of_what_the_fusion_makes_itself_writes_all():
+    body = """  %nothing = f32[] constant(0)
+  %blank = f32[32,64,128]{2,1,0:T(8,128)} broadcast(%nothing), dimensions={}
+""" + UPDATE.replace("%p0", "%blank")
+    cost = fused(body, "f32[32,64,128]")
+    assert cost.bytes_written == {"hbm": WHOLE}
+    assert cost.bytes_read == {"vmem": 64 * ROW, "hbm": 4}
+
+
+def test_a_scatter_reads_and_writes_what_it_updates():
+    extra = """%sum (l: f32[], r: f32[]) -> f32[] {
+  %l = f32[] parameter(0)
+  %r = f32[] parameter(1)
+  ROOT %s = f32[] add(%l, %r)
+}
+"""
+    body = """  %table = f32[2048,128] bitcast(%p0)
+  %where = s32[64,1] iota(), iota_dimension=0
+  ROOT %added = f32[2048,128] scatter(%table, %where, %p1), update_window_dims={1}, inserted_window_dims={0}, \
+scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=%sum"""
+    cost = fused(body, "f32[2048,128]", extra=extra)
+    assert (cost.bytes_read, cost.bytes_written) == ({"hbm": 64 * ROW, "vmem": 64 * ROW}, {"hbm": 64 * ROW})
+    assert cost.flops == 64 * 128
+
+
 def test_an_update_in_one_part_of_a_result():
     body = (
         UPDATE.replace("ROOT ", "")

@@ -136,6 +136,43 @@ ENTRY %main (a: f32[8]) -> f32[8] {
     assert found.totals.bytes == {"hbm": 2 * 2 * 32}  # a value that is both operands is read once
 
 
+def test_what_is_applied_to_elements_may_call_but_loops_in_it_are_not_followed():
+    text = """HloModule m
+
+%inner (x: f32[], y: f32[]) -> f32[] {
+  %x = f32[] parameter(0)
+  %y = f32[] parameter(1)
+  ROOT %sum = f32[] add(%x, %y)
+}
+
+%yes (z: f32[]) -> pred[] {
+  %z = f32[] parameter(0)
+  ROOT %true = pred[] constant(true)
+}
+
+%same (q: f32[]) -> f32[] {
+  ROOT %q = f32[] parameter(0)
+}
+
+%apply (l: f32[], r: f32[]) -> f32[] {
+  %l = f32[] parameter(0)
+  %r = f32[] parameter(1)
+  ROOT %called = f32[] call(%l, %r), to_apply=%inner
+}
+
+ENTRY %main (a: f32[8]) -> f32[] {
+  %a = f32[8] parameter(0)
+  %zero = f32[] constant(0)
+  ROOT %reduce = f32[] reduce(%a, %zero), dimensions={0}, to_apply=%apply
+}
+"""
+    assert cost(text).totals.flops == 7
+    looping = text.replace("call(%l, %r), to_apply=%inner", "while(%l), condition=%yes, body=%same")
+    op = cost(looping).ops["reduce"]
+    assert op.flops is None
+    assert op.reason == "The while called is part of an instruction and is not followed."
+
+
 ASYNC = """HloModule m, num_partitions=8
 
 %add (l: f32[], r: f32[]) -> f32[] {

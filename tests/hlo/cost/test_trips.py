@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tpuprof.errors import UsageError
 from tpuprof.hlo.cost import ProgramCost, TripCount, program_cost
 from tpuprof.hlo.text import parse_text
 
@@ -161,6 +162,12 @@ def test_the_user_may_say_it():
     assert found.trip_counts["loop"] == TripCount(11, "user")
     assert found.totals.matmul_flops == 11 * 128
     assert not found.is_lower_bound
+
+
+def test_a_negative_number_of_iterations_is_refused():
+    with pytest.raises(UsageError) as error:
+        cost(loop(), trips={"loop": -1})
+    assert str(error.value) == "The loop 'loop' cannot run -1 times. Give 0 or more iterations."
 
 
 @given(

@@ -103,24 +103,51 @@ def _parameters(computation: Computation) -> list[Instruction]:
 def _written(
     result: Instruction, by_name: dict[str, Instruction], table: AccessTable, in_place: dict[str, int]
 ) -> list[int | None]:
-    current = result
-    while current.opcode in _RENAMED and current.operands:
-        current = by_name[current.operands[0]]
-    if current.opcode in ("dynamic-update-slice", "scatter") and len(current.operands) >= 2:
-        if current.opcode == "dynamic-update-slice":
-            updated = [slice_bytes(current.shape, by_name[current.operands[1]].shape)]
-        else:
-            count = (len(current.operands) - 1) // 2
+    current = _renamed(result, by_name)
+    if current.opcode == "dynamic-update-slice" and len(current.operands) >= 2:
+        return [_updated(current, by_name, in_place)]
+    if current.opcode == "scatter" and len(current.operands) >= 3:
+        count = (len(current.operands) - 1) // 2
+        arrays = [_renamed(by_name[name], by_name) for name in current.operands[:count]]
+        if all(array.opcode == "parameter" for array in arrays):
             updates = (by_name[name].shape for name in current.operands[count + 1 :])
             updated = [gathered_bytes(*pair) for pair in zip(current.shape.leaves(), updates, strict=False)]
-        in_place[current.name] = updated[0] or 0
-        return updated
+            in_place[current.name] = updated[0] or 0
+            return updated
     if current.opcode == "fusion" and not current.shape.is_tuple:
         access = table.nested(current)
         if access is not None and len(access.writes) == 1 and access.writes[0] is not None:
             in_place[current.name] = 0
             return [access.writes[0]]
     return [None] * sum(1 for _ in result.shape.leaves())
+
+
+def _renamed(value: Instruction, by_name: dict[str, Instruction]) -> Instruction:
+    """The value that bitcasts show under another shape."""
+    while value.opcode in _RENAMED and value.operands:
+        value = by_name[value.operands[0]]
+    return value
+
+
+def _updated(update: Instruction, by_name: dict[str, Instruction], in_place: dict[str, int]) -> int | None:
+    """Bytes that a chain of updates writes into a parameter; null if what they update is made here, so all is written.
+
+    Of each update in the chain it is noted that it leaves the rest of the parameter alone.
+    """
+    total = 0
+    found: list[str] = []
+    current = update
+    while current.opcode == "dynamic-update-slice" and len(current.operands) >= 2:
+        size = slice_bytes(current.shape, by_name[current.operands[1]].shape)
+        if size is None:
+            return None
+        total += size
+        found.append(current.name)
+        current = _renamed(by_name[current.operands[0]], by_name)
+    if current.opcode != "parameter":
+        return None
+    in_place.update(dict.fromkeys(found, 0))
+    return total
 
 
 def _read(

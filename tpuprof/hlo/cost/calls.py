@@ -19,6 +19,8 @@ _SMALL_CONFIG = 20_000  # a longer one holds the kernel itself; names in it are 
 # Halves of what is counted elsewhere, and marks.
 _FREE = FREE_TARGETS | {"AsyncCollectiveDone", "AsyncCollectiveStart", "LayoutConstraint", "annotate_device_placement"}
 
+_INDICES = frozenset({"pred", "s16", "s32", "s64", "u16", "u32", "u64"})
+
 Found = tuple[CallCost, Source]
 
 
@@ -96,6 +98,7 @@ def _stated(call: CustomCall) -> CallCost | None:
 
 def _operand_type(call: CustomCall) -> str:
     """The type of the largest operand that can be multiplied on a matrix unit."""
-    arrays = [shape for shape in call.operands if shape.is_array and shape.elements and len(shape.dims) >= 2]
+    arrays = [shape for shape in call.operands if shape.elements and len(shape.dims) >= 2]
+    arrays = [shape for shape in arrays if shape.dtype not in _INDICES] or arrays
     largest = max(arrays, key=lambda shape: shape.elements or 0, default=None)
     return type_key(largest.dtype, largest.dtype) if largest is not None else "unknown"

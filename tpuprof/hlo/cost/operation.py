@@ -114,6 +114,7 @@ def finished(
     if read is None or written is None:
         reasons.append("A shape of it does not tell its bytes.")
     flops = work.matmul + work.vector
+    again = min(again, flops)  # what is recomputed in a custom call is in both parts
     return OpCost(
         flops=None if unknown else flops,
         model_flops=None if unknown else flops - again,

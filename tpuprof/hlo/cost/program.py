@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from math import isfinite
 
-from tpuprof.errors import HloError
+from tpuprof.errors import HloError, UsageError
 from tpuprof.hlo.cost.calls import custom_call
 from tpuprof.hlo.cost.collectives import collectives
 from tpuprof.hlo.cost.formulas import CustomCall, RegisteredFormula, formulas
@@ -38,10 +38,13 @@ def program_cost(
         user_formulas: formulas for custom calls; null for those registered and installed.
 
     Raises:
-        UsageError: an installed formula cannot be loaded.
+        UsageError: an installed formula cannot be loaded, or a number of iterations is negative.
         HloError: the loops would run more often than a number can hold.
     """
     running = _running(module)
+    for name, count in (trips or {}).items():
+        if count < 0:
+            raise UsageError(f"The loop {name!r} cannot run {count} times.", hint="Give 0 or more iterations.")
     executed = {**running, **_asynchronous(module, running)}
     loops = [op for computation in executed.values() for op in computation.instructions if op.opcode == "while"]
     counts = trip_counts(module, loops, trips or {})
