@@ -1,9 +1,19 @@
-"""What the targets of custom calls, and names of kernels, say: data that classification and cost share."""
+"""What opcodes of collectives, targets of custom calls and names of kernels say: shared by kinds and costs of ops."""
 
 from __future__ import annotations
 
 import re
 
+# The kind of each collective; halves of asynchronous pairs add -start, -update or -done.
+COLLECTIVE_OPCODES: dict[str, str] = {
+    "all-gather": "all_gather",
+    "all-reduce": "all_reduce",
+    "reduce-scatter": "reduce_scatter",
+    "all-to-all": "all_to_all",
+    "ragged-all-to-all": "ragged_all_to_all",
+    "collective-permute": "collective_permute",
+    "collective-broadcast": "collective_broadcast",
+}
 # Custom calls by which the compiler talks to itself; they do no work.
 FREE_TARGETS = frozenset({
     "AllocateBuffer", "AssumeGatherIndicesInBound", "ConcatBitcast", "Noop", "PrepareAsyncCallDone",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tpuprof.errors import HloError
 from tpuprof.hlo import HloModule, Instruction
 from tpuprof.hlo.meshes import axes_of_groups, axes_of_pairs, stated_axes
-from tpuprof.tables.kind_tables import COLLECTIVE_OPCODES
+from tpuprof.hlo.targets import COLLECTIVE_OPCODES
 from tpuprof.tables.opclass import Phase, split_phase
 from tpuprof.tables.rows import OpInfo
 

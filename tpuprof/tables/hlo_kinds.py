@@ -7,10 +7,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tpuprof.hlo import Computation, HloModule, Instruction, Shape
-from tpuprof.hlo.targets import ATTENTION, CONVOLUTION_TARGETS, FREE_TARGETS, GEMM_TARGETS, KERNEL_TARGETS
+from tpuprof.hlo.targets import (
+    ATTENTION,
+    COLLECTIVE_OPCODES,
+    CONVOLUTION_TARGETS,
+    FREE_TARGETS,
+    GEMM_TARGETS,
+    KERNEL_TARGETS,
+)
 from tpuprof.tables.conv_kind import is_matmul
 from tpuprof.tables.kind_tables import (
-    COLLECTIVE_OPCODES,
     COMPUTE_OPCODES,
     CONTAINER_OPCODES,
     FREE_OPCODES,

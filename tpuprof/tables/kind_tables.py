@@ -42,15 +42,6 @@ OTHER_OPCODES = FREE_OPCODES | {
     "batch-norm-grad", "batch-norm-inference", "batch-norm-training", "cholesky", "fft", "get-dimension-size", "scan",
     "select-and-scatter", "sort", "topk", "triangular-solve",
 }  # fmt: skip
-COLLECTIVE_OPCODES: dict[str, str] = {
-    "all-gather": "all_gather",
-    "all-reduce": "all_reduce",
-    "reduce-scatter": "reduce_scatter",
-    "all-to-all": "all_to_all",
-    "ragged-all-to-all": "ragged_all_to_all",
-    "collective-permute": "collective_permute",
-    "collective-broadcast": "collective_broadcast",
-}
 CONTAINER_OPCODES = frozenset({"while", "conditional", "call"})
 
 # Category stat -> kind, or "opcode" where the category is an opcode and is looked up as one. A category that says too

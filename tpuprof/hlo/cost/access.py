@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tpuprof.errors import HloError
 from tpuprof.hlo.cost.memory import padded_bytes, partial_bytes
 from tpuprof.hlo.instruction import Instruction
 from tpuprof.hlo.module import Computation, HloModule
+from tpuprof.hlo.scan import integer
 from tpuprof.hlo.shapes import Shape
 
 # Through these a slice of the result is a slice of the operand.
@@ -30,6 +32,9 @@ class Access:
     writes: tuple[int | None, ...]
 
 
+_UNKNOWN = Access((), ())  # fits no fusion: operands and results then count as a whole
+
+
 @dataclass
 class AccessTable:
     """The accesses of the fused computations of a module, each found once."""
@@ -41,7 +46,11 @@ class AccessTable:
         """What the fused computation reads and writes. Nested fusions must have been asked for before."""
         found = self._found.get(computation.name)
         if found is None:
-            found = self._found[computation.name] = _access(computation, self)
+            try:
+                found = _access(computation, self)
+            except HloError:
+                found = _UNKNOWN
+            self._found[computation.name] = found
         return found
 
     def nested(self, fusion: Instruction) -> Access | None:
@@ -78,31 +87,67 @@ def _access(computation: Computation, table: AccessTable) -> Access:
     writes: list[int | None] = []
     for result in results:
         writes += _written(result, by_name, table, in_place)
-    reads = [_read(parameter, users, in_place, root, table) for parameter in computation.parameters]
+    reads = [_read(parameter, users, in_place, root, table) for parameter in _parameters(computation)]
     return Access(tuple(reads), tuple(writes))
+
+
+def _parameters(computation: Computation) -> list[Instruction]:
+    """The parameters by number, without keeping what is read for it: a large program has very many of them."""
+    found = [each for each in computation.instructions if each.opcode == "parameter"]
+    if len(found) > 1:
+        numbers = {each.name: each.source.decode(each.shape).attributes.get("parameter_number", "0") for each in found}
+        found.sort(key=lambda each: integer(numbers[each.name], "parameter_number"))
+    return found
 
 
 def _written(
     result: Instruction, by_name: dict[str, Instruction], table: AccessTable, in_place: dict[str, int]
 ) -> list[int | None]:
-    current = result
-    while current.opcode in _RENAMED and current.operands:
-        current = by_name[current.operands[0]]
-    if current.opcode in ("dynamic-update-slice", "scatter") and len(current.operands) >= 2:
-        if current.opcode == "dynamic-update-slice":
-            updated = [slice_bytes(current.shape, by_name[current.operands[1]].shape)]
-        else:
-            count = (len(current.operands) - 1) // 2
+    current = _renamed(result, by_name)
+    if current.opcode == "dynamic-update-slice" and len(current.operands) >= 2:
+        return [_updated(current, by_name, in_place)]
+    if current.opcode == "scatter" and len(current.operands) >= 3:
+        count = (len(current.operands) - 1) // 2
+        arrays = [_renamed(by_name[name], by_name) for name in current.operands[:count]]
+        if all(array.opcode == "parameter" for array in arrays):
             updates = (by_name[name].shape for name in current.operands[count + 1 :])
             updated = [gathered_bytes(*pair) for pair in zip(current.shape.leaves(), updates, strict=False)]
-        in_place[current.name] = updated[0] or 0
-        return updated
+            in_place[current.name] = updated[0] or 0
+            return updated
     if current.opcode == "fusion" and not current.shape.is_tuple:
         access = table.nested(current)
         if access is not None and len(access.writes) == 1 and access.writes[0] is not None:
             in_place[current.name] = 0
             return [access.writes[0]]
     return [None] * sum(1 for _ in result.shape.leaves())
+
+
+def _renamed(value: Instruction, by_name: dict[str, Instruction]) -> Instruction:
+    """The value that bitcasts show under another shape."""
+    while value.opcode in _RENAMED and value.operands:
+        value = by_name[value.operands[0]]
+    return value
+
+
+def _updated(update: Instruction, by_name: dict[str, Instruction], in_place: dict[str, int]) -> int | None:
+    """Bytes that a chain of updates writes into a parameter; null if what they update is made here, so all is written.
+
+    Of each update in the chain it is noted that it leaves the rest of the parameter alone.
+    """
+    total = 0
+    found: list[str] = []
+    current = update
+    while current.opcode == "dynamic-update-slice" and len(current.operands) >= 2:
+        size = slice_bytes(current.shape, by_name[current.operands[1]].shape)
+        if size is None:
+            return None
+        total += size
+        found.append(current.name)
+        current = _renamed(by_name[current.operands[0]], by_name)
+    if current.opcode != "parameter":
+        return None
+    in_place.update(dict.fromkeys(found, 0))
+    return total
 
 
 def _read(

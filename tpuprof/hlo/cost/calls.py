@@ -19,6 +19,8 @@ _SMALL_CONFIG = 20_000  # a longer one holds the kernel itself; names in it are 
 # Halves of what is counted elsewhere, and marks.
 _FREE = FREE_TARGETS | {"AsyncCollectiveDone", "AsyncCollectiveStart", "LayoutConstraint", "annotate_device_placement"}
 
+_INDICES = frozenset({"pred", "s16", "s32", "s64", "u16", "u32", "u64"})
+
 Found = tuple[CallCost, Source]
 
 
@@ -42,7 +44,8 @@ def call_cost(call: CustomCall, formulas: tuple[RegisteredFormula, ...]) -> Foun
         except Exception as error:  # whatever a user's function does, the others go on
             return f"The cost formula {formula.name!r} failed: {type(error).__name__}: {error}"[:300]
         if found is not None:
-            return found, "user"
+            nonsense = f"The cost formula {formula.name!r} gave {found!r}."
+            return (found, "user") if _makes_sense(found) else nonsense[:300]
     if call.target in _FREE:
         return CallCost(bytes_read={}, bytes_written={}), "hlo"
     attention, stated = attention_cost(call), _stated(call)
@@ -57,6 +60,16 @@ def call_cost(call: CustomCall, formulas: tuple[RegisteredFormula, ...]) -> Foun
     if is_attention(call):
         return "The shapes of this attention kernel do not tell how much it computes."
     return f"No cost is known for custom calls to {call.target!r}."
+
+
+def _makes_sense(found: object) -> bool:
+    """Whether what a user's function gave is a cost with finite numbers that are not negative."""
+    if not isinstance(found, CallCost):
+        return False
+    numbers: list[object] = [found.matmul_flops, found.vector_flops, found.transcendentals]
+    for moved in (found.bytes_read, found.bytes_written):
+        numbers += [] if moved is None else moved.values()
+    return all(amount(number) is not None for number in numbers)
 
 
 def _stated(call: CustomCall) -> CallCost | None:
@@ -85,6 +98,7 @@ def _stated(call: CustomCall) -> CallCost | None:
 
 def _operand_type(call: CustomCall) -> str:
     """The type of the largest operand that can be multiplied on a matrix unit."""
-    arrays = [shape for shape in call.operands if shape.is_array and shape.elements and len(shape.dims) >= 2]
+    arrays = [shape for shape in call.operands if shape.elements and len(shape.dims) >= 2]
+    arrays = [shape for shape in arrays if shape.dtype not in _INDICES] or arrays
     largest = max(arrays, key=lambda shape: shape.elements or 0, default=None)
     return type_key(largest.dtype, largest.dtype) if largest is not None else "unknown"

@@ -9,18 +9,10 @@ from tpuprof.hlo.cost.model import CollectiveCost
 from tpuprof.hlo.instruction import Instruction
 from tpuprof.hlo.module import Computation, HloModule
 from tpuprof.hlo.shapes import Shape
+from tpuprof.hlo.targets import COLLECTIVE_OPCODES
 
-KINDS: dict[str, str] = {
-    "all-gather": "all_gather",
-    "all-reduce": "all_reduce",
-    "reduce-scatter": "reduce_scatter",
-    "all-to-all": "all_to_all",
-    "ragged-all-to-all": "ragged_all_to_all",
-    "collective-permute": "collective_permute",
-    "collective-broadcast": "collective_broadcast",
-    "send": "send_recv",
-}
-_OPCODES = frozenset(KINDS) | {f"{opcode}-start" for opcode in KINDS if opcode != "send"}
+_KINDS = {**COLLECTIVE_OPCODES, "send": "send_recv"}
+_OPCODES = frozenset(_KINDS) | {f"{opcode}-start" for opcode in _KINDS if opcode != "send"}
 _WOVEN = "AsyncCollectiveStart"
 
 
@@ -43,8 +35,8 @@ def collectives(
         for op in computation.instructions:
             if op.opcode in _OPCODES or op.opcode in ("fusion", "async-start", "custom-call"):
                 woven, inner = table.of(op, computation)
-                for each, holder, times in inner:
-                    found.append((_cost(module, each, holder, op, executions.get(op.name, 0) * times), woven))
+                times = executions.get(op.name, 0)
+                found += [(_cost(module, each, holder, op, times), woven) for each, holder in inner]
     return _once(found)
 
 
@@ -53,9 +45,9 @@ class _Table:
 
     def __init__(self, module: HloModule) -> None:
         self._module = module
-        self._inside: dict[str, tuple[bool, list[tuple[Instruction, Computation, int]]]] = {}
+        self._inside: dict[str, tuple[bool, list[tuple[Instruction, Computation]]]] = {}
         for computation in module.reachable:  # callees first
-            woven, inner = False, list[tuple[Instruction, Computation, int]]()
+            woven, inner = False, list[tuple[Instruction, Computation]]()
             for op in computation.instructions:
                 if op.called or op.opcode in _OPCODES or op.opcode == "custom-call":
                     of_op = self.of(op, computation)
@@ -63,23 +55,22 @@ class _Table:
                     inner += of_op[1]
             self._inside[computation.name] = (woven, inner)
 
-    def of(self, op: Instruction, holder: Computation) -> tuple[bool, list[tuple[Instruction, Computation, int]]]:
+    def of(self, op: Instruction, holder: Computation) -> tuple[bool, list[tuple[Instruction, Computation]]]:
         """Whether a woven collective starts in it, and the collectives in it with what holds them."""
-        if op.opcode in _OPCODES:
-            return False, [] if _is_host(op) else [(op, holder, 1)]
-        if op.opcode == "custom-call":
-            return op.custom_call_target == _WOVEN, []
-        woven, inner = False, list[tuple[Instruction, Computation, int]]()
+        try:
+            if op.opcode in _OPCODES:
+                return False, [] if op.opcode == "send" and op.is_host_transfer else [(op, holder)]
+            if op.opcode == "custom-call":
+                return op.custom_call_target == _WOVEN, []
+        except HloError:
+            return False, []
+        woven, inner = False, list[tuple[Instruction, Computation]]()
         if op.opcode in ("fusion", "async-start", "call"):
             for _, name in op.called:
                 of_called = self._inside.get(name, (False, []))
                 woven = woven or of_called[0]
                 inner = [*inner, *of_called[1]]
         return woven, inner
-
-
-def _is_host(op: Instruction) -> bool:
-    return op.opcode == "send" and op.is_host_transfer
 
 
 def _once(found: list[tuple[CollectiveCost, bool]]) -> tuple[CollectiveCost, ...]:
@@ -103,7 +94,7 @@ def _cost(
 ) -> CollectiveCost:
     base = instruction.opcode.removesuffix("-start")
     operands = [each.shape for each in holder.operands(instruction)]
-    kind, results = KINDS[base], _results(instruction, len(operands))
+    kind, results = _KINDS[base], _results(instruction)
     if base == "send":
         operands = operands[:1]
     given, made = _total(operands), _total(results)
@@ -131,13 +122,12 @@ def _keeps_a_part(instruction: Instruction, holder: Computation) -> bool:
     )
 
 
-def _results(instruction: Instruction, operands: int) -> list[Shape]:
+def _results(instruction: Instruction) -> list[Shape]:
     shape = instruction.shape
     if not instruction.opcode.endswith("-start") or not shape.is_tuple:
         return [shape]
     if instruction.opcode == "all-reduce-start":
         return [shape]
-    del operands
     return [shape.tuple_shapes[1]] if len(shape.tuple_shapes) >= 2 else [shape]
 
 

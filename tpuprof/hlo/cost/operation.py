@@ -57,6 +57,12 @@ class OpTable:
         """
         if op.opcode in NOTHING:
             return FREE
+        try:
+            return self._cost(op, shapes)
+        except HloError as error:
+            return unknown_cost(error.what)
+
+    def _cost(self, op: Instruction, shapes: Mapping[str, Shape]) -> OpCost:
         operands = [shapes[name] for name in op.operands]
         if op.opcode == "custom-call":
             call = self._peers.get(op.name) or custom_call(op, tuple(operands))
@@ -108,6 +114,7 @@ def finished(
     if read is None or written is None:
         reasons.append("A shape of it does not tell its bytes.")
     flops = work.matmul + work.vector
+    again = min(again, flops)  # what is recomputed in a custom call is in both parts
     return OpCost(
         flops=None if unknown else flops,
         model_flops=None if unknown else flops - again,
@@ -136,6 +143,8 @@ def custom_cost(call: CustomCall, formulas: tuple[RegisteredFormula, ...], peers
         found = call_cost(call, formulas)
     except HloError as error:
         found = error.what
+    except OverflowError:
+        found = f"The shapes of {op.name} are absurd."
     if isinstance(found, str):
         return unknown_cost(found, remat=_remat(op))
     cost, source = found
@@ -194,6 +203,11 @@ def moved(
         count = (len(operands) - 1) // 2
         for at in range(min(count, len(made))):
             taken[at] = made[at] = gathered_bytes(operands[at], operands[count + 1 + at])
+    seen: set[str] = set()
+    for at, name in enumerate(op.operands):
+        if taken[at] is None and name in seen:
+            taken[at] = 0  # the same value once more
+        seen.add(name)
     read = [
         (leaf, padded_bytes(leaf) if size is None else size)
         for shape, size in zip(operands, taken, strict=True)

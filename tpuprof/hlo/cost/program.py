@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from math import isfinite
 
+from tpuprof.errors import HloError, UsageError
 from tpuprof.hlo.cost.calls import custom_call
 from tpuprof.hlo.cost.collectives import collectives
 from tpuprof.hlo.cost.formulas import CustomCall, RegisteredFormula, formulas
@@ -35,24 +38,30 @@ def program_cost(
         user_formulas: formulas for custom calls; null for those registered and installed.
 
     Raises:
-        UsageError: an installed formula cannot be loaded.
+        UsageError: an installed formula cannot be loaded, or a number of iterations is negative.
+        HloError: the loops would run more often than a number can hold.
     """
     running = _running(module)
+    for name, count in (trips or {}).items():
+        if count < 0:
+            raise UsageError(f"The loop {name!r} cannot run {count} times.", hint="Give 0 or more iterations.")
     executed = {**running, **_asynchronous(module, running)}
     loops = [op for computation in executed.values() for op in computation.instructions if op.opcode == "while"]
     counts = trip_counts(module, loops, trips or {})
     chosen = formulas() if user_formulas is None else user_formulas
     table = OpTable(module, chosen, _peers(module))
-    sums = _Sums(table, counts)
-    for computation in module.reachable:  # callees first
-        if computation.name in executed:
-            sums.add(computation)
-        else:
-            table.fused(computation)
+    try:
+        sums = _added(module, executed, table, counts)
+    except OverflowError as error:
+        raise HloError(
+            f"The loops of {module.name!r} would run more often than can be counted.",
+            why="The module is damaged, or a trip count that was given is wrong.",
+        ) from error
+    high, low = sums.of(module.entry_name)
     executions = _executions(module, running, counts, sums.dearest)
     reasons = [f"{name}: {count.reason}" for name, count in counts.items() if count.reason is not None]
-    high, low = sums.of(module.entry.name)
-    ops = {name: cost for each in module.reachable for name, cost in sums.ops.get(each.name, {}).items()}
+    # Names are unique in what XLA writes; if not, the entry computation, which comes last, wins.
+    ops = {name: cost for each in running for name, cost in sums.ops[each].items()}
     return ProgramCost(
         ops=ops,
         executions=executions,
@@ -62,6 +71,26 @@ def program_cost(
         collectives=collectives(module, running.values(), executions),
         lower_bound_reasons=(*reasons, *high.reasons),
     )
+
+
+def _added(
+    module: HloModule, executed: Mapping[str, Computation], table: OpTable, counts: Mapping[str, TripCount]
+) -> _Sums:
+    """All computations added up.
+
+    Raises:
+        OverflowError: a sum is larger than a float can be.
+    """
+    sums = _Sums(table, counts)
+    for computation in module.reachable:  # callees first
+        if computation.name in executed:
+            sums.add(computation)
+        else:
+            table.fused(computation)
+    high, _ = sums.of(module.entry_name)
+    if not isfinite(high.flops) or not isfinite(high.transcendentals):
+        raise OverflowError
+    return sums
 
 
 def _callees(op: Instruction) -> list[str]:
@@ -93,11 +122,13 @@ def _asynchronous(module: HloModule, running: Mapping[str, Computation]) -> dict
 
 
 def _peers(module: HloModule) -> Mapping[str, CustomCall]:
+    """The custom calls of a program by name, without those that cannot be read."""
     found: dict[str, CustomCall] = {}
     for computation in module.reachable:
         for op in computation.instructions:
             if op.opcode == "custom-call":
-                found[op.name] = custom_call(op, tuple(each.shape for each in computation.operands(op)))
+                with suppress(HloError):
+                    found[op.name] = custom_call(op, tuple(each.shape for each in computation.operands(op)))
     return found
 
 
@@ -168,7 +199,7 @@ def _executions(
             continue
         times = runs[computation.name]
         for op in computation.instructions:
-            # Names are unique in what XLA writes; if not, the entry computation, which comes first, keeps its count.
+            # As for the costs, the entry computation wins; it comes first here.
             found.setdefault(op.name, times)
             for name in _callees(op):
                 if op.opcode != "conditional" or dearest.get((computation.name, op.name)) == name:

@@ -7,6 +7,7 @@ the backward pass (in a scope ``transpose(…)``) that combines the same two val
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tpuprof.errors import HloError
@@ -24,32 +25,35 @@ _SAME = frozenset({
 _OF_ONE = frozenset({"all-gather", "all-gather-start", "dynamic-slice", "pad", "slice"})
 _INLINE = frozenset({"async-start", "call", "fusion"})
 _CONTRACTIONS = frozenset({"convolution", "dot"})
-_MAX_DEPTH = 150
+_MAX_DEPTH = 80
 _MAX_CONTRACTIONS = 20_000
 _Token = tuple[object, ...]
+_Place = tuple[Computation, Instruction]
 
 
 def repeated_contractions(module: HloModule) -> frozenset[str]:
     """Names of the contractions of the backward pass that repeat one of the forward pass."""
+    forward: dict[_Token, list[_Place]] = {}
+    backward: dict[_Token, list[_Place]] = {}
+    for computation in module.reachable:
+        for instruction in computation.instructions:
+            if instruction.opcode in _CONTRACTIONS and len(instruction.operands) == 2:
+                with suppress(HloError):
+                    scope = backward if _BACKWARD_SCOPE in instruction.metadata.op_name else forward
+                    scope.setdefault(_sizes(computation, instruction), []).append((computation, instruction))
     origins = _Origins(module)
-    forward: set[_Token] = set()
-    backward: list[tuple[str, _Token]] = []
-    found = [
-        (computation, instruction)
-        for computation in module.reachable
-        for instruction in computation.instructions
-        if instruction.opcode in _CONTRACTIONS and len(instruction.operands) == 2
-    ]
-    for computation, instruction in found[:_MAX_CONTRACTIONS]:
-        try:
-            key = origins.key(computation, instruction)
-            if _BACKWARD_SCOPE in instruction.metadata.op_name:
-                backward.append((instruction.name, key))
-            else:
-                forward.add(key)
-        except HloError:
-            continue
-    return frozenset(name for name, key in backward if key in forward)
+    found: set[str] = set()
+    for sizes in forward.keys() & backward.keys():  # values are followed only where the sizes agree
+        if len(forward[sizes]) + len(backward[sizes]) <= _MAX_CONTRACTIONS:
+            known = {origins.values(*place) for place in forward[sizes]} - {None}
+            found.update(place[1].name for place in backward[sizes] if origins.values(*place) in known)
+    return frozenset(found)
+
+
+def _sizes(computation: Computation, contraction: Instruction) -> _Token:
+    """The numbers of elements of the two operands, whichever stands first, and of the result."""
+    counts = sorted(each.shape.elements or 0 for each in computation.operands(contraction))
+    return (*counts, contraction.shape.elements)
 
 
 @dataclass
@@ -63,12 +67,12 @@ class _Origins:
     def __post_init__(self) -> None:
         self._values = Values(self.module)
 
-    def key(self, computation: Computation, contraction: Instruction) -> _Token:
-        """The two values and the sizes of a contraction, whichever operand stands first."""
-        operands = computation.operands(contraction)
-        values = sorted(self._origin(computation, operand, 0) for operand in operands)
-        counts = sorted(operand.shape.elements or 0 for operand in operands)
-        return (*values, *counts, contraction.shape.elements)
+    def values(self, computation: Computation, contraction: Instruction) -> _Token | None:
+        """The two values of a contraction, whichever stands first; null if they cannot be read."""
+        try:
+            return tuple(sorted(self._origin(computation, each, 0) for each in computation.operands(contraction)))
+        except HloError:
+            return None
 
     def _number(self, token: _Token) -> int:
         return self._numbers.setdefault(token, len(self._numbers))

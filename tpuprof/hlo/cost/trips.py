@@ -81,7 +81,7 @@ def _count(direction: str, start: int, limit: int, step: int) -> int | str:
         start, limit, step = -start, -limit, -step
         direction = "LT" if direction == "GT" else "LE"
     if direction == "LE":
-        limit += 1
+        direction, limit = "LT", limit + 1
     if direction == "NE":
         distance = limit - start
         if distance == 0:

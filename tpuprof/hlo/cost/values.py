@@ -12,8 +12,8 @@ _SAME = frozenset({
     "bitcast", "copy", "convert", "reshape", "copy-done", "copy-start", "optimization-barrier", "opt-barrier",
 })  # fmt: skip
 _INLINE = frozenset({"fusion", "call"})
-_MAX_DEPTH = 150
-_MAX_STEPS = 20_000
+_MAX_DEPTH = 80
+_MAX_STEPS = 4000
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ from tpuprof.hlo.shapes import Shape
 
 _REMAT_SCOPE = "rematted_computation"
 _REMAT_NAME = ".remat"
+# Whole programs do this in operations of their own; in what is applied to elements it is work.
+_RUNS = frozenset({"call", "conditional", "while"})
 _CONTRACTIONS = frozenset({"dot", "ragged-dot", "convolution"})
 
 
@@ -95,7 +97,7 @@ class WorkTable:
     def instruction(self, into: Work, instruction: Instruction, shapes: dict[str, Shape]) -> None:
         """Adds the work of one instruction of a computation whose values have these shapes."""
         opcode = instruction.opcode
-        if opcode in MOVES or opcode in NOTHING:
+        if opcode in MOVES or (opcode in NOTHING and opcode not in _RUNS):
             return
         if opcode in COUNTED or opcode in TRANSCENDENTAL:
             elements = instruction.shape.elements
@@ -110,6 +112,8 @@ class WorkTable:
             self._other(into, instruction, [shapes[name] for name in instruction.operands])
         except HloError as error:
             into.reasons.append(f"{instruction.name}: {error.what}")
+        except OverflowError:
+            into.reasons.append(f"The shapes of {instruction.name} are absurd.")
 
     def _other(self, into: Work, instruction: Instruction, operands: list[Shape]) -> None:
         opcode = instruction.opcode
@@ -120,7 +124,7 @@ class WorkTable:
                 return
             remat = is_remat(instruction) or instruction.name in self.repeated
             into.add_matmul(found.flops, found.dtype, found.shape, remat=remat)
-        elif opcode == "fusion":
+        elif opcode in ("fusion", "call"):
             for computation in self.module.called(instruction):
                 into.add(self.fused(computation))
         elif opcode in APPLIED:
@@ -137,6 +141,8 @@ class WorkTable:
                 into.reasons.append(cost)
             else:
                 add_call(into, cost[0], remat=is_remat(instruction))
+        elif opcode in _RUNS:
+            into.reasons.append(f"The {opcode} {instruction.name} is part of an instruction and is not followed.")
         elif opcode in SPECIAL:
             operations = special(instruction, operands)
             if operations is None:
