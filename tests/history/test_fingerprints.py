@@ -110,6 +110,7 @@ def test_two_recordings_of_one_program_are_alike(tmp_path: Path) -> None:
 def test_other_devices_are_other_hardware(tmp_path: Path) -> None:
     base = hardware_fingerprint(load(tmp_path, "a")).value
     assert hardware_fingerprint(load(tmp_path, "b", kind="TPU v6 lite")).value != base
+    assert hardware_fingerprint(load(tmp_path, "d", kind="TPU v5 Lite")).value == base
     assert hardware_fingerprint(load(tmp_path, "c", cores=4)).value != base
     assert hardware_fingerprint(load(tmp_path, "a"), "with new cooling").value != base
 

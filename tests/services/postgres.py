@@ -102,12 +102,8 @@ def running() -> Iterator[Server]:
         yield server
     finally:
         if process is not None and process.poll() is None:
-            process.send_signal(signal.SIGINT)  # ends connections and stops
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGQUIT)
-                process.wait(20)
+            process.send_signal(signal.SIGQUIT)  # at once: nothing of it is kept
+            process.wait(20)
         shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -295,7 +295,8 @@ def _settled(
     changes: list[ChangePoint] = []
     for at, (cut, p_value) in enumerate(cuts):
         start, stop, before, after = edges[at], edges[at + 2], medians[at], medians[at + 1]
-        earliest, latest = _range(series[start:stop], before, after, sigma * inflation, limit)
+        # With more room than for the place itself: a value far off one level and near the other is no outlier.
+        earliest, latest = _range(series[start:stop], before, after, sigma * inflation, 2.0 * limit)
         earliest, latest = min(start + earliest, cut), max(start + latest, cut)
         changes.append(ChangePoint(cut, earliest, latest, before, after, p_value))
     return tuple(changes)

@@ -93,7 +93,8 @@ def hardware_fingerprint(trace: Trace, declared: str | None = None) -> Fingerpri
     elif nameless:
         parts.append(", ".join(hosts))
     source = "declared" if declared is not None else "hosts" if nameless else "devices"
-    return Fingerprint(_hash("hardware", *parts), source, ", ".join(parts))
+    # Runtimes have spelled the same kind "TPU v5 lite" and "TPU v5 Lite".
+    return Fingerprint(_hash("hardware", *(part.casefold() for part in parts)), source, ", ".join(parts))
 
 
 def signature_of(module: HloModule) -> str:
