@@ -205,6 +205,23 @@ def test_reading_brings_an_older_store_up_to_date_and_says_so(command: Command, 
     assert command("list", "--store", path)[2] == ""
 
 
+def test_every_command_and_option_is_documented() -> None:
+    import click
+
+    from tpuprof.cli.history import command as group
+
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+
+    def check(command: click.Command, name: str) -> int:
+        section = page.partition(f"# {name}\n")[2].partition("\n#")[0]
+        options = [option for option in command.params if isinstance(option, click.Option)]
+        assert all(option.help and option.opts[-1] in section for option in options), name
+        parts = command.commands if isinstance(command, click.Group) else {}
+        return 1 + sum(check(part, f"{name} {word}") for word, part in parts.items())
+
+    assert check(group, "tpuprof history") == 11
+
+
 def test_the_store_of_the_environment(command: Command, filled: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TPUPROF_STORE", filled)
     assert json.loads(command("list", "--json")[1])["total"] == 20
