@@ -136,12 +136,14 @@ def pending_change(
     if len(series) - start < MIN_SEGMENT + 1 or len(series) < 2 * MIN_SEGMENT:
         return None
     found: Pending | None = None
+    sigma, _ = noise(series)
     for count in (1, 2):
         level_values = series[start : len(series) - count]
         if len(level_values) < MIN_SEGMENT:
             break
         level = float(np.median(level_values))
-        limit = max(sigmas * _spread(level_values - level), min_effect * abs(level))
+        # Of few values either estimate may be far too small by chance.
+        limit = max(sigmas * max(sigma, _spread(level_values - level)), min_effect * abs(level))
         off = series[len(series) - count :] - level
         if not (bool(np.all(off > limit)) or bool(np.all(off < -limit))):
             break
