@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import pwd
 import secrets
@@ -96,7 +97,7 @@ def running() -> Iterator[Server]:
         log = directory / "log"
         with log.open("wb") as stream:
             process = subprocess.Popen(command, stdout=stream, stderr=stream, stdin=subprocess.DEVNULL,
-                                       cwd=directory, start_new_session=True, **who)  # fmt: skip
+                                       cwd=directory, start_new_session=True, preexec_fn=_end_with_parent, **who)  # fmt: skip
         server = Server(directory, port, password)
         _wait(server, process, log)
         yield server
@@ -105,6 +106,13 @@ def running() -> Iterator[Server]:
             process.send_signal(signal.SIGQUIT)  # at once: nothing of it is kept
             process.wait(20)
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _end_with_parent() -> None:
+    """The server must not outlive tests that are killed; runs in the child, before it becomes the server."""
+    if sys.platform == "linux":
+        set_death_signal = 1  # PR_SET_PDEATHSIG
+        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGQUIT)
 
 
 def _account() -> dict[str, Any]:
