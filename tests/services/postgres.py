@@ -96,8 +96,16 @@ def running() -> Iterator[Server]:
         command += ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "max_connections=50"]
         log = directory / "log"
         with log.open("wb") as stream:
-            process = subprocess.Popen(command, stdout=stream, stderr=stream, stdin=subprocess.DEVNULL,
-                                       cwd=directory, start_new_session=True, preexec_fn=_end_with_parent, **who)  # fmt: skip
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                cwd=directory,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
+                **who,
+            )
         server = Server(directory, port, password)
         _wait(server, process, log)
         yield server
