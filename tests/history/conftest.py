@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import Engine, event
 
 from tests.services import postgres as service
 from tpuprof.history import Store
@@ -19,6 +22,19 @@ def postgres() -> Iterator[service.Server]:
         pytest.skip("PostgreSQL is not installed (initdb was not found)")
     with service.running() as server:
         yield server
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_disks() -> Iterator[None]:
+    """Files need not outlive a power cut here; the processes of other tests write as users do."""
+
+    def hurry(connection: Any, _: object) -> None:
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute("PRAGMA synchronous = OFF")
+
+    event.listen(Engine, "connect", hurry)
+    yield
+    event.remove(Engine, "connect", hurry)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

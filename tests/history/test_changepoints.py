@@ -257,6 +257,11 @@ class TestPending:
         assert found is not None
         assert found.level == 110.0
 
+    @pytest.mark.parametrize("n", [6, 10, 30])
+    def test_noise_alone_is_seldom_pending(self, n: int) -> None:
+        found = sum(pending_change(list(noisy(n, seed, spread=0.02)), ()) is not None for seed in range(300))
+        assert found <= 12
+
     def test_too_few_values(self) -> None:
         assert pending_change([], ()) is None
         assert pending_change([1.0, 9.0], ()) is None

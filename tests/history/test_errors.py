@@ -6,6 +6,7 @@ import builtins
 import os
 import re
 import socket
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import pytest
 from tests.history import made
 from tpuprof.errors import MissingDependencyError, StoreError
 from tpuprof.history import Store
+from tpuprof.history.connection import _sqlite_error  # pyright: ignore[reportPrivateUsage]
 from tpuprof.history.facts import run_facts
+from tpuprof.history.location import locate
 
 WRONG = "wr0ng-w0rd"
 
@@ -108,6 +111,19 @@ def test_files_that_are_no_stores(tmp_path: Path) -> None:
         assert error.value.what == what, path
         assert error.value.where == str(path)
         assert error.value.hint
+
+
+def test_what_a_refused_write_is_called(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    Store.open(path)
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    with pytest.raises(sqlite3.OperationalError) as refused:
+        connection.execute("DELETE FROM tpuprof_runs")
+    connection.close()
+    assert str(_sqlite_error(refused.value, locate(path))) == (
+        f"{path}: The run store cannot be written. attempt to write a readonly database "
+        "Check the permissions of the file."
+    )
 
 
 def test_a_file_that_may_not_be_written(tmp_path: Path) -> None:

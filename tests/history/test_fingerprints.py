@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +111,16 @@ def test_two_recordings_of_one_program_are_alike(tmp_path: Path) -> None:
 def test_other_devices_are_other_hardware(tmp_path: Path) -> None:
     base = hardware_fingerprint(load(tmp_path, "a")).value
     assert hardware_fingerprint(load(tmp_path, "b", kind="TPU v6 lite")).value != base
+    assert hardware_fingerprint(load(tmp_path, "d", kind="TPU v5 Lite")).value == base
     assert hardware_fingerprint(load(tmp_path, "c", cores=4)).value != base
     assert hardware_fingerprint(load(tmp_path, "a"), "with new cooling").value != base
+
+
+def test_a_predicted_run_is_like_no_measured_one(tmp_path: Path) -> None:
+    measured = load(tmp_path, "a")
+    predicted = replace(measured, metadata={"predicted": True})
+    assert hardware_fingerprint(predicted).text == "2 × TPU v5 lite, 1 host, predicted"
+    assert hardware_fingerprint(predicted).value != hardware_fingerprint(measured).value
 
 
 def test_the_same_program_on_more_hosts_is_other_hardware(tmp_path: Path) -> None:

@@ -58,6 +58,17 @@ def test_servers(scheme: str) -> None:
     assert SECRET not in repr(place)
 
 
+def test_a_password_with_a_slash_is_masked() -> None:
+    assert locate(f"postgresql://me:a/{SECRET}@h/d").shown == "postgresql://me:***@h/d"
+
+
+def test_an_at_sign_in_a_password_may_be_percent_encoded() -> None:
+    place = locate(f"postgresql://me:a%40{SECRET}@h/d")
+    assert place.url is not None
+    assert place.url.password == f"a@{SECRET}"
+    assert place.shown == "postgresql://me:***@h/d"
+
+
 def test_secrets_in_the_query_are_masked_and_taken_out_of_messages() -> None:
     place = locate(f"postgresql://me@db/perf?password={SECRET}&sslmode=require")
     assert place.shown == "postgresql://me@db/perf?password=***&sslmode=require"
@@ -79,6 +90,10 @@ def test_secrets_in_the_query_are_masked_and_taken_out_of_messages() -> None:
         (f"mysql://me:{SECRET}@h/d", "A run store cannot be in 'mysql'."),
         (f"postgresql+asyncpg://me:{SECRET}@h/d", "A run store cannot be in 'postgresql+asyncpg'."),
         (f"postgresql://me:{SECRET}@h:port/d", "The address of the run store cannot be read."),
+        (f"postgresql://me:a/{SECRET}@h:port/d", "The address of the run store cannot be read."),
+        (f"postgresql://me:a@{SECRET}@h/d", "The address of the run store cannot be read."),
+        (f"postgresql://me:a@{SECRET}@h/d?x=a@b", "The address of the run store cannot be read."),
+        (f"postgresql://h:port/d?password={SECRET}", "The address of the run store cannot be read."),
         (
             f"postgresql://me:{SECRET}@h:99999999/{SECRET}?password={SECRET}"[:0] + "://x",
             "The address of the run store",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,12 @@ def test_a_store_of_a_newer_version_is_left_alone(url: str, read_only: bool) -> 
     assert error.value.what == "The run store was made by a newer version of tpuprof."
     assert error.value.why == "It has the tables of revision 0099, this version knows 0001 to 0002."
     assert error.value.hint == "Upgrade with: pip install --upgrade tpuprof"
+
+
+def test_threads_may_make_stores_at_once(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        stores = list(pool.map(Store.open, [tmp_path / f"{number % 3}.db" for number in range(6)]))
+    assert [store.add_facts(made.facts(number)).new for number, store in enumerate(stores)] == [True] * 6
 
 
 def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import pwd
 import secrets
@@ -95,20 +96,31 @@ def running() -> Iterator[Server]:
         command += ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "max_connections=50"]
         log = directory / "log"
         with log.open("wb") as stream:
-            process = subprocess.Popen(command, stdout=stream, stderr=stream, stdin=subprocess.DEVNULL,
-                                       cwd=directory, start_new_session=True, **who)  # fmt: skip
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                cwd=directory,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
+                **who,
+            )
         server = Server(directory, port, password)
         _wait(server, process, log)
         yield server
     finally:
         if process is not None and process.poll() is None:
-            process.send_signal(signal.SIGINT)  # ends connections and stops
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGQUIT)
-                process.wait(20)
+            process.send_signal(signal.SIGQUIT)  # at once: nothing of it is kept
+            process.wait(20)
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _end_with_parent() -> None:
+    """The server must not outlive tests that are killed; runs in the child, before it becomes the server."""
+    if sys.platform == "linux":
+        set_death_signal = 1  # PR_SET_PDEATHSIG
+        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGQUIT)
 
 
 def _account() -> dict[str, Any]:

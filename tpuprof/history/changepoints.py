@@ -36,6 +36,7 @@ _TAME = 3.0  # standard deviations from the neighbours' median to which outliers
 _MAD = 1.4826  # makes the median absolute deviation of normal noise its standard deviation
 _MAX_CORRELATION = 0.9
 _CAUTION = 5.0  # values that a measured correlation must outweigh
+_SLACK = 6.0  # variances
 _SHARES = (0.7, 0.3)  # of alpha, for the test for a cut and that for a stretch
 _MAX_EDGES = 80  # of stretches in one search
 _MAX_CELLS = 1_000_000  # of one shuffled batch
@@ -116,7 +117,7 @@ def change_points(
         found |= {start + cut: p_value for cut in cuts}
         if cuts:
             pending += pairwise([start, *(start + cut for cut in cuts), stop])
-    return _settled(series, tamed, sigma * inflation, found, min_effect)
+    return _settled(series, sigma, inflation, found, min_effect)
 
 
 def pending_change(
@@ -135,12 +136,14 @@ def pending_change(
     if len(series) - start < MIN_SEGMENT + 1 or len(series) < 2 * MIN_SEGMENT:
         return None
     found: Pending | None = None
+    sigma, _ = noise(series)
     for count in (1, 2):
         level_values = series[start : len(series) - count]
         if len(level_values) < MIN_SEGMENT:
             break
         level = float(np.median(level_values))
-        limit = max(sigmas * _spread(level_values - level), min_effect * abs(level))
+        # Of few values either estimate may be far too small by chance.
+        limit = max(sigmas * max(sigma, _spread(level_values - level)), min_effect * abs(level))
         off = series[len(series) - count :] - level
         if not (bool(np.all(off > limit)) or bool(np.all(off < -limit))):
             break
@@ -277,12 +280,13 @@ def _p_value(
 
 
 def _settled(
-    series: Floats, tamed: Floats, sigma: float, found: dict[int, float], min_effect: float
+    series: Floats, sigma: float, inflation: float, found: dict[int, float], min_effect: float
 ) -> tuple[ChangePoint, ...]:
     """The cuts at their best places, without those whose levels differ by too little (the smallest goes first)."""
     cuts = sorted(found.items())
+    limit = _TAME * sigma or math.inf
     while True:
-        cuts = _moved(tamed, cuts)
+        cuts = _moved(series, cuts, limit)
         edges = [0, *(cut for cut, _ in cuts), len(series)]
         medians = [float(np.median(series[a:b])) for a, b in pairwise(edges)]
         effects = [_effect(a, b) for a, b in pairwise(medians)]
@@ -292,22 +296,23 @@ def _settled(
         del cuts[min(small, key=lambda at: effects[at])]
     changes: list[ChangePoint] = []
     for at, (cut, p_value) in enumerate(cuts):
-        earliest, latest = _range(tamed[edges[at] : edges[at + 2]], cut - edges[at], sigma)
-        changes.append(
-            ChangePoint(cut, edges[at] + earliest, edges[at] + latest, medians[at], medians[at + 1], p_value)
-        )
+        start, stop, before, after = edges[at], edges[at + 2], medians[at], medians[at + 1]
+        # With more room than for the place itself: a value far off one level and near the other is no outlier.
+        earliest, latest = _range(series[start:stop], before, after, sigma * inflation, 2.0 * limit)
+        earliest, latest = min(start + earliest, cut), max(start + latest, cut)
+        changes.append(ChangePoint(cut, earliest, latest, before, after, p_value))
     return tuple(changes)
 
 
-def _moved(tamed: Floats, cuts: list[tuple[int, float]]) -> list[tuple[int, float]]:
+def _moved(series: Floats, cuts: list[tuple[int, float]], limit: float) -> list[tuple[int, float]]:
     """Each cut where the medians of both sides fit best, between the cuts beside it."""
     moved = list(cuts)
     for at, (_, p_value) in enumerate(cuts):
         start = moved[at - 1][0] if at else 0
-        stop = moved[at + 1][0] if at + 1 < len(moved) else len(tamed)
-        part = tamed[start:stop]
+        stop = moved[at + 1][0] if at + 1 < len(moved) else len(series)
+        part = series[start:stop]
         costs = [
-            _deviation(part[:place]) + _deviation(part[place:])
+            _misfit(part[:place], limit) + _misfit(part[place:], limit)
             for place in range(MIN_SEGMENT, len(part) - MIN_SEGMENT + 1)
         ]
         if costs:
@@ -315,20 +320,17 @@ def _moved(tamed: Floats, cuts: list[tuple[int, float]]) -> list[tuple[int, floa
     return moved
 
 
-def _range(values: Floats, cut: int, sigma: float) -> tuple[int, int]:
-    """The places whose squared error is hardly larger than that of the cut: about 95 % of changes lie in them."""
-    n = len(values)
-    places = np.arange(1, n)
-    sums, squares = np.cumsum(values)[:-1], np.cumsum(values**2)[:-1]
-    errors = squares - sums**2 / places
-    errors += (squares_total := float((values**2).sum())) - squares - (values.sum() - sums) ** 2 / (n - places)
-    slack = max(6.0 * sigma**2, 1e-12 * squares_total)
-    near = places[errors <= errors[cut - 1] + slack]
-    return min(cut, int(near.min())), max(cut, int(near.max()))
+def _range(values: Floats, before: float, after: float, sigma: float, limit: float) -> tuple[int, int]:
+    """The first and last place whose squared misfit is hardly larger than the least: 95 % of changes lie between."""
+    left, right = (np.minimum(np.abs(values - level), limit) ** 2 for level in (before, after))
+    misfit = np.cumsum(left)[:-1] + right.sum() - np.cumsum(right)[:-1]
+    near = np.flatnonzero(misfit <= misfit.min() + max(_SLACK * sigma**2, 1e-12 * float(right.sum() + left.sum())))
+    return int(near[0]) + 1, int(near[-1]) + 1
 
 
-def _deviation(values: Floats) -> float:
-    return float(np.abs(values - np.median(values)).sum())
+def _misfit(values: Floats, limit: float) -> float:
+    """Absolute deviations from the median, those of outliers bounded, so that no place is chosen to please one."""
+    return float(np.minimum(np.abs(values - np.median(values)), limit).sum())
 
 
 def _effect(before: float, after: float) -> float:

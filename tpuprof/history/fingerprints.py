@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from tpuprof.trace import Trace
 
+PREDICTED = "predicted"
+"""The key of the sidecar that marks a run as simulated: it is never like a measured one."""
+
 _NUMBERS = re.compile(r"(?:\.\d+|\.(?:clone|remat)\d*)+\Z")
 
 
@@ -87,13 +90,16 @@ def hardware_fingerprint(trace: Trace, declared: str | None = None) -> Fingerpri
     hosts = sorted({device.host for device in devices})
     counted = [f"{count} × {kind}" for (_, kind), count in sorted(kinds.items())]
     parts = [*counted, f"{len(hosts)} host{'s' if len(hosts) > 1 else ''}"]
+    if trace.metadata.get(PREDICTED):
+        parts.append("predicted")
     nameless = any(device.kind is None or device.platform == "cpu" for device in devices)
     if declared is not None:
         parts.append(declared)
     elif nameless:
         parts.append(", ".join(hosts))
     source = "declared" if declared is not None else "hosts" if nameless else "devices"
-    return Fingerprint(_hash("hardware", *parts), source, ", ".join(parts))
+    # Runtimes have spelled the same kind "TPU v5 lite" and "TPU v5 Lite".
+    return Fingerprint(_hash("hardware", *(part.casefold() for part in parts)), source, ", ".join(parts))
 
 
 def signature_of(module: HloModule) -> str:

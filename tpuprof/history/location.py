@@ -82,9 +82,10 @@ def _file(text: str) -> Location:
 
 
 def _address(text: str) -> Location:
-    shown = mask_credentials(text.partition("?")[0])
+    shown = _without_user(text)
     try:
-        url = make_url(text)
+        # Of several @ the first would end the password, and what is left of it would be taken for the host.
+        url = make_url(text if text.partition("?")[0].count("@") < 2 else "")
     except (ArgumentError, ValueError):
         # Without the cause: it may quote a part of a password that was taken for a port.
         raise UsageError(
@@ -102,6 +103,12 @@ def _address(text: str) -> Location:
     masked = url.set(query={k: MASK if _SECRET_KEY.search(k) else v for k, v in url.query.items()})
     shown = masked.render_as_string(hide_password=True).replace(quote(MASK), MASK)
     return Location(shown, url=url.set(drivername=name))
+
+
+def _without_user(text: str) -> str:
+    """An address that may not be well formed, without its query and all that stands before the host."""
+    scheme, _, rest = text.partition("?")[0].partition("://")
+    return f"{scheme}://{MASK}@{rest.rpartition('@')[2]}" if "@" in rest else f"{scheme}://{rest}"
 
 
 def _secrets(url: URL) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
@@ -13,6 +14,8 @@ from tpuprof.history.tables import PREFIX
 VERSION_TABLE = f"{PREFIX}version"
 REVISIONS = ("0001", "0002")
 """All revisions in order; the last is what this version reads and writes."""
+
+_ONE_AT_A_TIME = threading.Lock()  # Alembic keeps the running migration in module variables
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 
@@ -57,7 +60,8 @@ def migrate(connection: Connection, revision: str) -> None:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, revision)
+    with _ONE_AT_A_TIME:
+        command.upgrade(config, revision)
 
 
 def _revision(connection: Connection, database: Database) -> str | None:

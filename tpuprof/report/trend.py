@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tpuprof.report.history import head, show_fingerprint, show_metric, show_time
@@ -32,9 +32,6 @@ def trend_result(place: str, metric: str, trends: Sequence[Trend], without_serie
         "series": series,
     }
     listings = [_listing(trend) for trend in trends] or [Listing(f"Series of {metric}", "run", _LEVEL_FIELDS, [], 0)]
-    if without_series:
-        note = f"Runs that belong to no series because their program or hardware is unknown: {without_series}."
-        listings[-1] = replace(listings[-1], notes=(*listings[-1].notes, note))
     return Result(document, "series", _CHANGE_COLUMNS, tuple(listings), flat)
 
 

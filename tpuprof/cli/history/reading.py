@@ -94,6 +94,8 @@ def trend(
     store = reading(store_url, output)
     found = trends(store, metric, tags=wanted, last=last, alpha=alpha, min_effect=min_effect / 100.0)
     without = sum(run.series is None for run in store.runs(tags=wanted))
+    if without:
+        output.note(f"runs that belong to no series because their program or hardware is unknown: {without}")
     write_result(trend_result(store.place, metric, found, without), output)
     severities = ["error" for one in found if one.verdict == "regressed"]
     severities += ["warning" for one in found if one.pending_direction == "regressed"]
