@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tpuprof.errors import HloError
 from tpuprof.hlo.cost.access import AccessTable, gathered_bytes, slice_bytes
@@ -138,7 +139,7 @@ def custom_cost(call: CustomCall, formulas: tuple[RegisteredFormula, ...], peers
     """The cost of a custom call; all null with a reason if nothing is known of it."""
     op = call.instruction
     if peers:
-        call = CustomCall(op, call.target, call.operands, call.results, call.names, peers)
+        call = replace(call, peers=peers)
     try:
         found = call_cost(call, formulas)
     except HloError as error:
