@@ -157,26 +157,53 @@ def test_splash_attention_with_a_full_list_has_no_mask():
 
 
 def test_splash_attention_backwards():
-    gradients = f"({Q}, {K}, {K})"
-    cost = splash(f"s8[32] %m, {Q} %q, {K} %k, {K} %v, {Q} %do", gradients, "splash_mha_dkv_no_residuals.1")
+    gradients = f"(bf16[8,2,8,4096,128], {K}, {K})"  # dQ in parts, one per block of keys
+    operands = f"s8[32] %m, {Q} %q, {K} %k, {K} %v, {Q} %do, s32[8,4096] %positions"
+    cost = splash(operands, gradients, "splash_mha_dkv_no_residuals.1")
     assert cost.matmul_flops == 2.5 * SQUARE * 20 / 32  # five products; 2 + 4 + 6 + 8 of 32 blocks under the diagonal
     assert cost.note == "20 of 32 blocks of 1024 x 512 are active under a causal mask, which is assumed."
-    alone = splash(f"s8[32] %m, {Q} %q, {K} %k, {K} %v, {Q} %do", f"({K}, {K})", "splash_mha_dkv.1")
+    assert cost.bound == "upper"
+    alone = splash(operands, f"({K}, {K})", "splash_mha_dkv.1")
     assert alone.matmul_flops == 2 * SQUARE * 20 / 32
+    unmasked = splash(f"s8[32] %m, {Q} %q, {K} %k, {K} %v, {Q} %do", gradients, "splash_mha_dkv.1")
+    assert (unmasked.matmul_flops, unmasked.bound) == (2.5 * SQUARE, "exact")
+    assert unmasked.note == "All of 32 blocks of 1024 x 512 are active: there is no mask."
+
+
+def test_splash_attention_by_the_marks_of_its_blocks():
+    marks = "{{{1,0,0,0},{2,1,0,0},{2,2,1,0},{2,2,2,1}}, {{1,0,0,0},{2,1,0,0},{0,2,1,0},{0,0,2,1}}}"
+    text = f"""HloModule m
+
+ENTRY %main (q: {Q}, k: {K}, next: s8[2,4,4], p: s32[4096,128]) -> {Q} {{
+  %q = {Q} parameter(0)
+  %k = {K} parameter(1)
+  %next = s8[2,4,4] parameter(2)
+  %p = s32[4096,128] parameter(3)
+  %marks = s8[2,4,4] constant({marks})
+  %copied = s8[2,4,4] copy(%marks)
+  ROOT %splash_mha_fwd = {Q} custom-call(%next, %copied, %q, %k, %k, %p), custom_call_target="tpu_custom_call", \
+frontend_attributes={{kernel_metadata={BLOCKS}}}
+}}
+"""
+    found = program_cost(parse_text(text)).ops["splash_mha_fwd"]
+    assert (found.matmul_flops, found.bound) == (SQUARE * 8.5 / 16, "exact")  # 10 blocks of one head, 7 of the other
+    assert found.note == "8.5 of 16 blocks of 1024 x 1024 are active, by the kernel's constants."
 
 
 def test_splash_attention_backwards_has_the_mask_of_the_forward_kernel():
     for listed, share in ((10, 20 / 32), (16, 1), (7, 7 / 16)):
         text = f"""HloModule m
 
-ENTRY %main (q: {Q}, k: {K}, m: s8[{listed}], n: s8[32]) -> {Q} {{
+ENTRY %main (q: {Q}, k: {K}, m: s8[{listed}], n: s8[32], p: s32[8,4096]) -> {Q} {{
   %q = {Q} parameter(0)
   %k = {K} parameter(1)
   %m = s8[{listed}] parameter(2)
   %n = s8[32] parameter(3)
+  %p = s32[8,4096] parameter(4)
   %splash_fwd = {Q} custom-call(%m, %q, %k, %k), custom_call_target="tpu_custom_call", \
 frontend_attributes={{kernel_metadata={BLOCKS}}}
-  ROOT %splash_dkv = ({Q}, {K}, {K}) custom-call(%n, %q, %k, %k, %splash_fwd), custom_call_target="tpu_custom_call", \
+  ROOT %splash_dkv = (bf16[8,2,8,4096,128], {K}, {K}) custom-call(%n, %q, %k, %k, %splash_fwd, %p), \
+custom_call_target="tpu_custom_call", \
 frontend_attributes={{kernel_metadata={BLOCKS}}}
 }}
 """
@@ -221,9 +248,10 @@ def test_ragged_paged_attention_by_its_blocks():
     assert cost.bytes["hbm"] < 20e6  # the cache of 918 MB is not taken to be read as a whole
 
 
-def test_paged_attention_by_its_page_table():
+@pytest.mark.parametrize("table", ["s32[4,10]", "s32[40]"])
+def test_paged_attention_by_its_page_table(table: str):
     cost = call(
-        "s32[4] %lengths, s32[4,10] %table, bf16[4,8,128] %q, bf16[2,100,16,128] %k, bf16[2,100,16,128] %v",
+        f"s32[4] %lengths, {table} %table, s32[1] %n, bf16[4,8,128] %q, bf16[2,100,16,128] %k, bf16[2,100,16,128] %v",
         "bf16[4,8,128]", "tpu_custom_call", name="paged_attention_kernel",
     )  # fmt: skip
     assert (cost.flops, cost.bound) == (4 * 4 * 8 * 128 * 160, "upper")

@@ -362,6 +362,19 @@ ENTRY %main (a: f32[8]) -> f32[8] {
     )
 
 
+def test_a_matmul_is_known_even_if_something_else_in_its_fusion_is_not():
+    text = recomputed("fusion", "").replace(
+        "ROOT %dot.2 = f32[8,8] dot(%dot.1, %x)",
+        """%odd = f32[8,8] \
+custom-call(%dot.1), custom_call_target="odd"
+  ROOT %dot.2 = f32[8,8] dot(%odd, %x)""",
+    )
+    found = cost(text)
+    assert (found.ops["fusion"].flops, found.ops["fusion"].bound) == (2048, "lower")
+    assert found.totals.matmul_flops == sum(found.totals.flops_by_dtype.values()) == 2048
+    assert found.lower_bound_reasons == ("fusion: No cost is known for custom calls to 'odd'.",)
+
+
 def test_formulas_can_be_given_for_one_program():
     import re
 

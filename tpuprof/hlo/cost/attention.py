@@ -24,6 +24,7 @@ _FORWARD, _BACKWARD, _DKV, _DQ = (1, 1), (3, 2), (2, 2), (2, 1)
 _RPA_BLOCKS = re.compile(r"bq_(\d{1,9})-bkvp_(\d{1,9})-p_(\d{1,9})")
 _SEQUENCE_MINOR = 2  # the value of splash attention's QKVLayout for [.., head size, sequence]
 _MAX_ROWS = 1 << 16
+_MASK_BLOCK = 128  # the smallest block of a mask
 _MASKS = {"NO_MASK": False, "PADDING": False, "CAUSAL": True, "PADDING_CAUSAL": True}
 
 
@@ -88,8 +89,10 @@ def _pass(
     """The products that the kernel makes, and the sizes of its query and key blocks."""
     lowered = text.lower()
     if "dkv" in lowered:
-        gradients = [shape for shape in call.results if _is_float(shape) and len(shape.dims) >= 3]
-        products = _BACKWARD if len(gradients) >= 3 else _DKV
+        # A kernel that makes dQ too returns it in parts, one per block of keys, in a dimension of their own.
+        ranks = [len(shape.dims) for shape in call.operands if _is_float(shape)]
+        parts = any(_is_float(shape) and len(shape.dims) > max(ranks, default=0) for shape in call.results)
+        products = _BACKWARD if parts else _DKV
         return products, (_block(metadata, "block_q_dkv"), _block(metadata, "block_kv_dkv"))
     if re.search(r"[_-]dq(?![a-z])", lowered):
         return _DQ, (_block(metadata, "block_q_dq"), _block(metadata, "block_kv_dq"))
@@ -112,17 +115,22 @@ def _share(
     backward = not _is_forward(call)
     if listed is not None and (listed < rows * columns or not backward):
         return listed / (rows * columns), f"{listed} {what} are active, by the kernel's own list.", "exact"
+    marked = _marked_blocks(call, rows * columns)
+    if marked is not None:
+        return marked / (rows * columns), f"{marked:g} {what} are active, by the kernel's constants.", "exact"
     # A backward kernel is given all blocks, and skips by their marks; the mask is that of the forward kernel.
     forward = _forward_share(call, sizes) if backward else None
-    if forward is not None and forward[0] == 1:
-        return 1.0, f"All {what} are active, as in the forward kernel.", "exact"
+    if (forward is not None and forward[0] == 1) or not _has_mask(call, sizes):
+        return 1.0, f"All {what} are active: there is no mask.", "exact"
+    if forward is not None and forward[0] != forward[1]:
+        return forward[0], "The share of active blocks is that of the forward kernel.", "exact"
     if sizes.queries != sizes.keys or rows > _MAX_ROWS:
         return 1.0, f"The mask is not known: all {what} are counted.", "upper"
     causal = _causal_blocks(sizes, blocks[0], blocks[1])
-    if forward is not None and forward[0] != forward[1]:
-        return forward[0], "The share of active blocks is that of the forward kernel.", "exact"
-    known = "as in the forward kernel" if forward is not None else "which is assumed"
-    return causal / (rows * columns), f"{causal} {what} are active under a causal mask, {known}.", "exact"
+    note = f"{causal} {what} are active under a causal mask, "
+    if forward is not None:
+        return causal / (rows * columns), note + "as in the forward kernel.", "exact"
+    return causal / (rows * columns), note + "which is assumed.", "upper"
 
 
 def _causal_blocks(sizes: _Sizes, queries: int, keys: int) -> int:
@@ -150,6 +158,31 @@ def _forward_share(call: CustomCall, sizes: _Sizes) -> tuple[float, float] | Non
 
 def _is_forward(call: CustomCall) -> bool:
     return re.search(r"dkv|[_-]dq(?![a-z])|bwd|backward", " ".join(call.names).lower()) is None
+
+
+def _has_mask(call: CustomCall, sizes: _Sizes) -> bool:
+    """Whether a splash kernel is given a mask: the positions of the queries to compute one, or parts of one."""
+    operands = [shape for shape in call.operands if shape.is_array and not _is_float(shape)]
+    positions = any(shape.dtype == "s32" and len(shape.dims) == 2 and sizes.queries in shape.dims for shape in operands)
+    parts = any(len(shape.dims) == 3 and min(shape.dims[1:]) >= _MASK_BLOCK for shape in operands)
+    return positions or parts
+
+
+def _marked_blocks(call: CustomCall, total: int) -> float | None:
+    """Active blocks per head by the marks that older splash kernels are given as a constant; null if it is not known.
+
+    The kernels are given two arrays [heads, query blocks, key blocks]: which block to load next, and which to skip (0).
+    """
+    constants = call.constants or (None,) * len(call.operands)
+    grids = [
+        (shape, values)
+        for shape, values in zip(call.operands, constants, strict=True)
+        if shape.dtype in ("s8", "s16", "s32") and len(shape.dims) == 3 and 0 < shape.dims[1] * shape.dims[2] <= total
+    ]
+    if len(grids) < 2:
+        return None
+    shape, values = grids[1]
+    return None if values is None or not shape.dims[0] else sum(value != 0 for value in values) / shape.dims[0]
 
 
 def _listed_blocks(call: CustomCall, total: int) -> int | None:
@@ -191,8 +224,16 @@ def _paged(call: CustomCall, text: str) -> CallCost | None:
 
 def _table_keys(call: CustomCall, cache: Shape) -> int:
     """Keys per sequence by the page table: pages per sequence x size of a page."""
+    if len(cache.dims) < 3:
+        return 0
     tables = [shape for shape in call.operands if shape.dtype == "s32" and len(shape.dims) == 2]
-    return tables[0].dims[1] * cache.dims[-2] if len(tables) == 1 and len(cache.dims) >= 3 else 0
+    if len(tables) == 1:
+        return tables[0].dims[1] * cache.dims[-2]
+    # The table may be flat: the lengths of the sequences come first, one each.
+    flat = [shape.dims[0] for shape in call.operands if shape.dtype == "s32" and len(shape.dims) == 1]
+    if tables or not flat or flat[0] < 1 or max(flat) % flat[0]:
+        return 0
+    return max(flat) // flat[0] * cache.dims[-2] if max(flat) > flat[0] else 0
 
 
 def _cudnn(call: CustomCall) -> CallCost | None:
@@ -229,7 +270,7 @@ def _cudnn(call: CustomCall) -> CallCost | None:
 
 
 def _query_key_value(operands: tuple[Shape, ...], metadata: Mapping[str, Any]) -> _Sizes | None:
-    arrays = [shape for shape in operands if _is_float(shape) and len(shape.dims) >= 3]
+    arrays = [shape for shape in operands if _is_float(shape) and len(shape.dims) >= 2]
     if len(arrays) < 3 or any(shape.elements is None for shape in arrays[:3]):
         return None
     dims = [list(shape.dims) for shape in arrays[:3]]

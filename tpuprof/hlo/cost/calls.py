@@ -49,8 +49,8 @@ def call_cost(call: CustomCall, formulas: tuple[RegisteredFormula, ...]) -> Foun
     if call.target in _FREE:
         return CallCost(bytes_read={}, bytes_written={}), "hlo"
     attention, stated = attention_cost(call), _stated(call)
-    if attention is not None and (attention.bound == "exact" or stated is None):
-        return attention, "formula"  # what an attention kernel states of itself may leave its mask out
+    if attention is not None and (attention.family == "splash_attention" or stated is None):
+        return attention, "formula"  # what a kernel states of itself leaves the mask out
     if stated is not None:
         return stated, "cost_estimate"
     for known in (gemm_cost, convolution_cost):

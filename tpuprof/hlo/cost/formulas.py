@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from tpuprof.errors import UsageError
 from tpuprof.hlo.cost.model import Bound, MatmulShape
 from tpuprof.hlo.instruction import Instruction
+from tpuprof.hlo.literals import Number
 from tpuprof.hlo.shapes import Shape
 
 GROUP = "tpuprof.costs"
@@ -28,7 +29,8 @@ class CustomCall:
         operands: shapes of the operands.
         results: the arrays of the result.
         names: what it is called: instruction, last part of the framework's op name, names in its configuration.
-        peers: the operand shapes of all custom calls of the program, by instruction name; of a lone instruction none.
+        constants: the elements of operands that are small constants, null each for others; empty if not looked for.
+        peers: all custom calls of the program, by instruction name; of a lone instruction none.
     """
 
     instruction: Instruction
@@ -36,6 +38,7 @@ class CustomCall:
     operands: tuple[Shape, ...]
     results: tuple[Shape, ...]
     names: tuple[str, ...] = ()
+    constants: tuple[tuple[Number, ...] | None, ...] = ()
     peers: Mapping[str, CustomCall] = field(default_factory=dict[str, "CustomCall"])
 
 

@@ -57,7 +57,7 @@ class OpCost:
             null if unknown. The work of an asynchronous pair is that of its start.
         remat: the operation as a whole repeats an earlier computation.
         source: where the FLOPs come from; null if they are unknown.
-        reason: why something is null.
+        reason: why something is null, or a lower bound.
         note: what to know of the number (causal share of an attention, whole operands …).
         matmuls: shapes of the dots and convolutions in it.
         estimated_cycles: the compiler's own estimate, only where it can be trusted.

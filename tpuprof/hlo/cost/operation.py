@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tpuprof.errors import HloError
 from tpuprof.hlo.cost.access import AccessTable, gathered_bytes, slice_bytes
@@ -109,7 +110,8 @@ def finished(
     all_again = remat and (op.opcode != "fusion" or ".remat" in op.name)
     again = work.matmul + work.vector if all_again else work.remat + (work.vector if remat else 0)
     again_matmul = work.matmul if all_again else work.remat_matmul
-    unknown = bool(work.reasons)
+    # A matmul is worth knowing even if something else in its fusion is not known.
+    unknown = bool(work.reasons) and not work.matmul
     reasons = list(work.reasons)
     if read is None or written is None:
         reasons.append("A shape of it does not tell its bytes.")
@@ -131,6 +133,7 @@ def finished(
         note=note,
         matmuls=tuple(work.matmuls),
         estimated_cycles=estimated_cycles(op),
+        bound="lower" if work.reasons and not unknown else "exact",
     )
 
 
@@ -138,7 +141,7 @@ def custom_cost(call: CustomCall, formulas: tuple[RegisteredFormula, ...], peers
     """The cost of a custom call; all null with a reason if nothing is known of it."""
     op = call.instruction
     if peers:
-        call = CustomCall(op, call.target, call.operands, call.results, call.names, peers)
+        call = replace(call, peers=peers)
     try:
         found = call_cost(call, formulas)
     except HloError as error:

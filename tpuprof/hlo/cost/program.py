@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from math import isfinite
 
 from tpuprof.errors import HloError, UsageError
+from tpuprof.hlo.cost.attention import is_attention
 from tpuprof.hlo.cost.calls import custom_call
 from tpuprof.hlo.cost.collectives import collectives
+from tpuprof.hlo.cost.constants import constant_values
 from tpuprof.hlo.cost.formulas import CustomCall, RegisteredFormula, formulas
 from tpuprof.hlo.cost.model import OpCost, ProgramCost, TripCount
 from tpuprof.hlo.cost.operation import OpTable
 from tpuprof.hlo.cost.sums import Sum
 from tpuprof.hlo.cost.trips import trip_counts
+from tpuprof.hlo.cost.values import Values
 from tpuprof.hlo.instruction import Instruction
 from tpuprof.hlo.module import Computation, HloModule
 
@@ -124,11 +128,17 @@ def _asynchronous(module: HloModule, running: Mapping[str, Computation]) -> dict
 def _peers(module: HloModule) -> Mapping[str, CustomCall]:
     """The custom calls of a program by name, without those that cannot be read."""
     found: dict[str, CustomCall] = {}
+    values = Values(module)
     for computation in module.reachable:
         for op in computation.instructions:
             if op.opcode == "custom-call":
                 with suppress(HloError):
-                    found[op.name] = custom_call(op, tuple(each.shape for each in computation.operands(op)))
+                    operands = computation.operands(op)
+                    call = custom_call(op, tuple(each.shape for each in operands))
+                    if is_attention(call):  # its mask may be among them
+                        given = (constant_values(module, values, computation, each) for each in operands)
+                        call = replace(call, constants=tuple(given))
+                    found[op.name] = call
     return found
 
 

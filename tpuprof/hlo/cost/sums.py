@@ -39,7 +39,7 @@ class Sum:
             self.unknown += 1
             self._because(f"{name}: {cost.reason}")
         elif cost.bound == "lower":
-            self._because(f"{name}: {cost.note}")
+            self._because(f"{name}: {cost.reason or cost.note}")
         self.flops += cost.flops or 0
         self.model += cost.model_flops or 0
         self.matmul += cost.matmul_flops or 0
