@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tpuprof.capture_notes import capture_notes, not_covered
 from tpuprof.engine import Progress
-from tpuprof.errors import InputError, UsageError
+from tpuprof.errors import UsageError
 from tpuprof.formats.discover import find_run
 from tpuprof.formats.recording import Source
 from tpuprof.formats.recordings import Recordings
+from tpuprof.formats.xspace import I32
 from tpuprof.hlo import load_hlo
-from tpuprof.quality import SEVERITIES, Quality, worst
+from tpuprof.quality import Quality, ordered, worst
 from tpuprof.reading import read_hosts
 from tpuprof.summary import html_summary, rich_summary
 from tpuprof.tables.build import Built, build
@@ -28,9 +29,6 @@ from tpuprof.units import format_percent, format_ps
 if TYPE_CHECKING:
     import pandas as pd
     from rich.text import Text
-
-SIDECAR = "tpuprof.json"
-MAX_SIDECAR_BYTES = 16 << 20
 
 
 def load(
@@ -64,8 +62,9 @@ def load(
     outside = load_hlo(str(hlo)) if hlo is not None else []
     programs = Programs(run_facts.programs, outside)
     built = build(run_facts, programs, step_program)
-    metadata, sidecar_quality = _sidecar(files.path)
-    quality = _ordered([*(q for r in recordings.heads for q in r.quality), *sidecar_quality, *built.quality])
+    metadata, notes_quality = capture_notes(files.path)
+    covered = not_covered(metadata, built)
+    quality = ordered([*(q for r in recordings.heads for q in r.quality), *notes_quality, *covered, *built.quality])
     return Trace(
         name=files.name,
         path=files.path,
@@ -166,6 +165,13 @@ class Trace:
         from tpuprof.tables.frames import ops_frame
 
         return self._in_steps(ops_frame(self.built))
+
+    @cached_property
+    def op_rows(self) -> I32:
+        """For each row of ``ops`` the row of ``built.infos`` that says what the op is."""
+        from tpuprof.tables.frames import op_rows
+
+        return op_rows(self.built, self.selected_steps)
 
     @cached_property
     def modules(self) -> pd.DataFrame:
@@ -278,6 +284,12 @@ class Trace:
             chosen = numbers if chosen is None else numbers & chosen
         return replace(self, built=built, selected_steps=chosen)
 
+    def counted(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Those rows (with columns ``device`` and ``step``) that lie in counted steps; all of them without steps."""
+        from tpuprof.tables.stats import in_counted_steps
+
+        return rows if self.step_source == "none" else in_counted_steps(rows, self.steps)
+
     def op_stats(self, by: str = "op") -> pd.DataFrame:
         """Ops aggregated by ``op``, ``kind``, ``scope``, ``source`` or ``module``, largest self time first."""
         from tpuprof.tables.stats import op_stats
@@ -347,50 +359,3 @@ def _must_exist(what: str, missing: list[Any], known: list[Any]) -> None:
     if missing:
         shown = ", ".join(str(k) for k in known[:20]) + (" …" if len(known) > 20 else "")
         raise UsageError(f"There is no {what} {missing[0]!r} in this run.", hint=f"It has: {shown or 'none'}.")
-
-
-def _sidecar(path: str) -> tuple[dict[str, Any], list[Quality]]:
-    """What the capture wrote beside the trace: versions, options, mesh; empty if there is none."""
-    from tpuprof.formats.files import open_bytes
-
-    base = path.rstrip("/")
-    candidates = [f"{base}/{SIDECAR}"]
-    if base.endswith((".pb", ".gz", ".json")) and "/" in base:
-        candidates = [f"{base.rsplit('/', 1)[0]}/{SIDECAR}"]
-    for candidate in candidates:
-        try:
-            data = bytes(open_bytes(candidate))
-        except InputError:
-            continue
-        try:
-            if len(data) > MAX_SIDECAR_BYTES:
-                raise ValueError("it is too large")
-            loaded: Any = json.loads(data)
-            if not isinstance(loaded, dict):
-                raise ValueError("it is no JSON object")
-        except (ValueError, RecursionError) as error:
-            message = f"{candidate} cannot be read ({error}); versions and capture options are unknown."
-            return {}, [Quality("sidecar_unreadable", "warning", message)]
-        sidecar = cast("dict[str, Any]", loaded)
-        return sidecar, _capture_quality(sidecar)
-    return {}, []
-
-
-def _capture_quality(sidecar: Mapping[str, Any]) -> list[Quality]:
-    """What the capture itself knew to be wrong."""
-    if sidecar.get("complete") is not False:
-        return []
-    listed = sidecar.get("errors")
-    errors = [str(error) for error in cast("list[Any]", listed)] if isinstance(listed, list) else []
-    because = f" ({'; '.join(errors)[:500].rstrip('.')})" if errors else ""
-    because = because or " (the program ended or was stopped inside the window)"
-    message = f"The capture ended before its window did{because}. The last step may be cut."
-    return [Quality("capture_incomplete", "warning", message, None, {"errors": errors})]
-
-
-def _ordered(entries: Iterable[Quality]) -> tuple[Quality, ...]:
-    """Errors first; equal entries once."""
-    seen: dict[str, Quality] = {}
-    for entry in entries:
-        seen.setdefault(f"{entry.id}\0{entry.message}", entry)
-    return tuple(sorted(seen.values(), key=lambda entry: -SEVERITIES.index(entry.severity)))
