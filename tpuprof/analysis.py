@@ -28,7 +28,7 @@ FLOOR = 0.02
 SERIOUS = 0.10
 """From this share of a step on a finding is a warning."""
 
-ASPECTS = ("cores", "host", "steps", "hlo")
+ASPECTS = ("cores", "host", "steps", "hlo", "hardware")
 _ASPECT_OF_QUALITY = {
     "cores_missing": "cores",
     "planes_without_ops": "cores",
@@ -50,6 +50,9 @@ _ASPECT_OF_QUALITY = {
     "window_not_covered": "steps",
     "sidecar_unreadable": None,
     "collector_warning": None,
+    "peaks_disagree": "hardware",
+    "rate_above_peak": "hardware",
+    "utilisation_above_peak": "hardware",
 }
 """What a quality entry casts doubt on. Entries that are not named here cast doubt on everything."""
 
@@ -202,10 +205,11 @@ class Context:
         """How far a result can be trusted that depends on these aspects of the data (see ``ASPECTS``).
 
         An error in what was captured makes it low, a warning or fewer than three steps medium. Entries about aspects
-        that are not named do not count.
+        that are not named do not count. What the roofline notices counts where ``hardware`` is named.
         """
         level = CONFIDENCES.index(at_most)
-        for entry in self.trace.quality:
+        noticed = self.roofline.quality if "hardware" in aspects else ()
+        for entry in (*self.trace.quality, *noticed):
             if _concerns(entry, aspects):
                 level = min(level, {"info": 2, "warning": 1, "error": 0}[entry.severity])
         if self.trace.n_steps < 3:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tpuprof.errors import UsageError
 from tpuprof.hlo.cost import MatmulShape
+from tpuprof.hlo.cost.contraction import type_key
 from tpuprof.perfmodel.matmul import Matmul
 from tpuprof.perfmodel.rates import Rates
 from tpuprof.roofline.schemas import MATMULS
@@ -36,7 +37,8 @@ def matmuls_frame(works: Sequence[OpWork], rates: Rates | None) -> pd.DataFrame:
     for work in works:
         counted: set[tuple[Any, ...]] = set()
         for shape in work.cost.matmuls:
-            key = (shape.batch, shape.m, shape.k, shape.n, shape.lhs_dtype, shape.rhs_dtype, shape.out_dtype)
+            sizes = (shape.batch, shape.m, shape.k, shape.n)
+            key = (*sizes, shape.lhs_dtype, shape.rhs_dtype, shape.out_dtype, operand_type(shape))
             _, sums = found.setdefault(key, (shape, _Sums()))
             sums.executions += shape.count * work.executions
             if key not in counted:
@@ -47,6 +49,11 @@ def matmuls_frame(works: Sequence[OpWork], rates: Rates | None) -> pd.DataFrame:
     rows.sort(key=lambda row: (-row["self_ps"], row["shape"]))
     frame = pd.DataFrame(rows, columns=list(MATMULS.names))
     return MATMULS.check(frame.astype({column.name: column.pandas_dtype for column in MATMULS}))
+
+
+def operand_type(shape: MatmulShape) -> str:
+    """The type that the matrix unit multiplies, with the precision where one is asked for: ``f32@highest``."""
+    return type_key(shape.lhs_dtype, shape.rhs_dtype, shape.precision)
 
 
 def padding_waste(shape: MatmulShape, rates: Rates) -> float | None:
@@ -66,7 +73,9 @@ def _matmul(shape: MatmulShape) -> Matmul:
 def _row(shape: MatmulShape, sums: _Sums, rates: Rates | None) -> dict[str, Any]:
     single = 2.0 * shape.batch * shape.m * shape.k * shape.n
     dtypes = shape.lhs_dtype if shape.lhs_dtype == shape.rhs_dtype else f"{shape.lhs_dtype} x {shape.rhs_dtype}"
-    rate = None if rates is None else rates.matmul_rate(_operand_type(shape)).value
+    multiplied = operand_type(shape)
+    dtypes = f"{dtypes}@{multiplied.partition('@')[2]}" if "@" in multiplied else dtypes
+    rate = None if rates is None else rates.matmul_rate(multiplied).value
     seconds = sums.self_ps / PS_PER_S
     achieved = single * sums.executions / seconds if seconds else None
     sizes = f"{shape.m} x {shape.k} x {shape.n}"
@@ -87,11 +96,3 @@ def _row(shape: MatmulShape, sums: _Sums, rates: Rates | None) -> dict[str, Any]
         "achieved_flops": achieved,
         "efficiency": achieved / rate if achieved is not None and rate and achieved <= rate else None,
     }
-
-
-def _operand_type(shape: MatmulShape) -> str:
-    try:
-        wide = _matmul(shape).compute_dtype
-    except UsageError:
-        wide = shape.lhs_dtype
-    return f"{wide}@{shape.precision}" if shape.precision != "default" else wide

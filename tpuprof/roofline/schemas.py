@@ -71,7 +71,7 @@ MATMULS = Schema(
         Column("m", "int64", "Rows: not contracted, of the left input."),
         Column("k", "int64", "The contracted size."),
         Column("n", "int64", "Columns: not contracted, of the right input."),
-        Column("dtype", "string", "The inputs' types, one if both are the same."),
+        Column("dtype", "string", "The inputs' types, one if both are the same, with a precision that is asked for."),
         Column("out_dtype", "string", "The output's type.", nullable=True),
         Column("ops", "int64", "Ops that hold such a product."),
         Column("executions", "int64", "Products executed on all cores."),
