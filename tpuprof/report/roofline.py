@@ -123,6 +123,8 @@ def utilisation_notes(report: dict[str, Any]) -> list[str]:
         f"HBM {format_percent(section['hbm_utilisation'])} of {format_si(section['hbm_bandwidth'], 'B/s')} per device. "
         f"Ops without a known cost take {format_percent(without)} of the step.",
     ]
+    if section["reason"]:
+        notes.append(clean(section["reason"]))
     if section["remat_ps"]:
         notes.append(
             f"Recomputation to save memory takes {format_percent(section['remat_flops_fraction'])} of the hardware "

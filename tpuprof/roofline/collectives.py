@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tpuprof.errors import UsageError
@@ -60,7 +60,10 @@ def place_of(trace: Trace, chip: Chip | None, topology: str | None, edition: str
         UsageError: the topology is none.
     """
     if topology is not None:
-        return Place(parse_slice(topology, edition), "--topology")
+        named = parse_slice(topology, edition)
+        # Figures that the user gave for the chip count for its slice, too.
+        same = chip is not None and named.chip.name == chip.name
+        return Place(replace(named, chip=chip) if same else named, "--topology")
     if chip is None:
         return Place(None, reason=reason)
     if chip.platform == "gpu":

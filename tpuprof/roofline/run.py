@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tpuprof.trace import Trace
 
 _SHOWN = 5
+_ABOVE = "It would be more than the hardware has: the peaks, the counted work or the recorded times are wrong."
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +90,19 @@ def roofline(trace: Trace, options: HardwareOptions = NO_OPTIONS) -> Roofline:
         works=tuple(works),
         table=table,
         matmuls=matmuls_frame(works, rates),
-        utilisation=used,
+        utilisation=_possible(used),
         ladder=_ladder(trace, mean, None if rates is None else table, pairs, hardware.reason),
         place=place,
         collectives=predictions(trace.built.infos, place),
         quality=(*hardware.quality, *_impossible(table, used)),
     )
+
+
+def _possible(used: Utilisation) -> Utilisation:
+    """The utilisation without shares above 1: these are no results (see ``_impossible``)."""
+    names = ("mfu", "hfu", "hbm_utilisation")
+    above: dict[str, Any] = {name: None for name in names if (getattr(used, name) or 0.0) > 1}
+    return replace(used, **above, reason=_ABOVE) if above else used
 
 
 def _ladder(
