@@ -10,6 +10,7 @@ from tpuprof.analysis import Context
 from tpuprof.errors import UsageError
 from tpuprof.hlo.cost import MatmulShape
 from tpuprof.perfmodel.matmul import SUBLANES, Matmul
+from tpuprof.perfmodel.matmul_time import critical_rows
 from tpuprof.perfmodel.rates import Rates
 from tpuprof.report.plain import records
 from tpuprof.roofline.matmuls import operand_type, padding_waste
@@ -107,6 +108,22 @@ def matmul_of_shape(shape: MatmulShape) -> Matmul | None:
         return Matmul(shape.n, shape.m, shape.k, shape.batch, shape.rhs_dtype, shape.lhs_dtype, shape.out_dtype)
     except UsageError:
         return None
+
+
+def small_batch(op: CostedOp, rates: Rates) -> tuple[Matmul, float] | None:
+    """The largest product of an op that HBM bounds and the rows from which on arithmetic would; null if it is none.
+
+    Also null where no number of rows would do, because the other sizes are small.
+    """
+    bandwidth = rates.link("hbm").value
+    if op.row["bound_by"] != "hbm" or not op.work.cost.matmuls or bandwidth is None:
+        return None
+    shape = largest(op.work.cost.matmuls)
+    product, peak = matmul_of_shape(shape), rates.matmul_rate(operand_type(shape)).value
+    if product is None or peak is None or shape.kind == "convolution":
+        return None
+    needed = critical_rows(product, peak, bandwidth).number()
+    return (product, needed) if product.m < needed < float("inf") else None
 
 
 def shape_text(shape: MatmulShape) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tpuprof.analysis import AnalysisResult, Context, Finding
 from tpuprof.dtypes import packed_bytes
 from tpuprof.hlo.cost import MatmulShape
-from tpuprof.perfmodel.matmul import Matmul
-from tpuprof.perfmodel.matmul_time import critical_rows
 from tpuprof.perfmodel.rates import Rates
 from tpuprof.roofline.matmuls import operand_type, padding_waste
 from tpuprof.units import PS_PER_S, format_percent, format_ps
@@ -18,9 +16,9 @@ from tpuprof_analyzers.costed import (
     costed_ops,
     free_size,
     largest,
-    matmul_of_shape,
     ranked,
     shape_text,
+    small_batch,
     where,
 )
 
@@ -87,18 +85,11 @@ def _padded(context: Context, ops: list[CostedOp], rates: Rates) -> list[Finding
 
 
 def _small(context: Context, ops: list[CostedOp], rates: Rates) -> list[Finding]:
-    bandwidth = rates.link("hbm").value
-    found: list[tuple[CostedOp, float, Matmul, float]] = []
-    for op in ops:
-        if op.row["bound_by"] != "hbm" or not op.work.cost.matmuls or bandwidth is None:
-            continue
-        shape = largest(op.work.cost.matmuls)
-        product, peak = matmul_of_shape(shape), rates.matmul_rate(operand_type(shape)).value
-        if product is None or peak is None or shape.kind == "convolution":
-            continue
-        needed = critical_rows(product, peak, bandwidth).number()
-        if product.m < needed < float("inf"):
-            found.append((op, op.saved_ps(op.row["compute_ps"] or 0.0), product, needed))
+    found = [
+        (op, op.saved_ps(op.row["compute_ps"] or 0.0), *small)
+        for op in ops
+        if (small := small_batch(op, rates)) is not None
+    ]
     found.sort(key=lambda item: (-item[1], item[0].row["op"]))
     ps = sum(item[1] for item in found)
     if not context.matters(ps):

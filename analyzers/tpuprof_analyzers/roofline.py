@@ -8,10 +8,11 @@ from typing import Any
 from tpuprof.analysis import AnalysisResult, Context, Evidence, Finding
 from tpuprof.units import format_percent, format_ps, format_si
 from tpuprof_analyzers.common import PAGES, ROWS, of_step, place
-from tpuprof_analyzers.costed import ASPECTS, LOW, CostedOp, costed_ops, ranked, step_scale, where
+from tpuprof_analyzers.costed import ASPECTS, LOW, CostedOp, costed_ops, ranked, small_batch, step_scale, where
 from tpuprof_analyzers.upcasts import Widened, widened
 
 _KINDS = ("elementwise", "reduction", "gather_scatter")
+_PRODUCTS = ("matmul", "convolution")
 _KERNELS = ("custom_kernel", "attention", "matmul", "convolution")
 
 
@@ -26,9 +27,16 @@ class RooflineBounds:
     def run(self, context: Context) -> AnalysisResult:
         """At most one finding per rule."""
         ops, unmet = costed_ops(context)
-        if context.roofline.rates is None:
+        rates = context.roofline.rates
+        if rates is None:
             return AnalysisResult(unmet=unmet)
-        bound = [op for op in ops if op.row["bound_by"] == "hbm" and op.row["kind"] in _KINDS]
+        # Products of few rows have a rule of their own.
+        bound = [
+            op
+            for op in ops
+            if op.row["bound_by"] == "hbm"
+            and (op.row["kind"] in _KINDS or (op.row["kind"] in _PRODUCTS and small_batch(op, rates) is None))
+        ]
         found = [*_slow(context, bound), *_busy(context, bound), *_upcasts(context, ops), *_unknown(context)]
         return AnalysisResult(tuple(found), unmet)
 
@@ -44,7 +52,7 @@ def _slow(context: Context, bound: list[CostedOp]) -> list[Finding]:
         context.finding(
             "TPU221",
             "Memory-bound ops run far below the memory's bandwidth",
-            f"{len(far)} op(s) that only move bytes and do light arithmetic reach less than {format_percent(LOW, 0)} "
+            f"{len(far)} op(s) with little arithmetic per byte reach less than {format_percent(LOW, 0)} "
             f"of HBM's bandwidth: at most {of_step(context, ps)} more than their bytes need. First {first['op']}"
             f"{place(first)}: {format_ps(first['mean_ps'])} where {format_ps(first['bound_ps'])} would do "
             f"({format_si(first['achieved_hbm'], 'B/s')}).",
@@ -73,7 +81,7 @@ def _busy(context: Context, bound: list[CostedOp]) -> list[Finding]:
         context.finding(
             "TPU222",
             "Memory-bound ops take time",
-            f"{len(bound)} elementwise, reduction and gather op(s) are bound by HBM: {format_si(bytes_, 'B')} per step "
+            f"{len(bound)} op(s) with little arithmetic per byte are bound by HBM: {format_si(bytes_, 'B')} per step "
             f"and core take {of_step(context, ps)}. First {first['op']}{place(first)} with "
             f"{format_ps(first['bytes_ps'])}.",
             "Move fewer bytes: keep activations and residuals in bf16, let elementwise work fuse into the matmuls "

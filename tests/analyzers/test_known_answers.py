@@ -53,12 +53,16 @@ def evidence(finding: Finding) -> dict[str, Any]:
 
 def test_the_clean_run(tmp_path: Path) -> None:
     analysis = analyze(load(f00_trace().write(tmp_path)), builtin())
+    # fusion.1 moves 16.8 MB, which 819 GB/s carry in 20.5 us.
+    bytes_ps = 2 * 2 * 4096 * 1024 / 819e9 * 1e12
     assert [(f.rule, f.impact_ps, f.impact_fraction, f.severity) for f in analysis.findings] == [
+        ("TPU221", pytest.approx(400 * US - bytes_ps), pytest.approx(0.3795, abs=1e-4), "warning"),
         ("TPU301", 200 * US, 0.2, "warning"),
         ("TPU201", 50 * US, 0.05, "info"),
         ("TPU405", 50 * US, 0.05, "info"),
+        ("TPU222", pytest.approx(bytes_ps), pytest.approx(0.0205, abs=1e-4), "info"),
     ]
-    exposed = analysis.findings[0]
+    exposed = analysis.findings[1]
     assert exposed.scope["op"] == "all-reduce.3"
     assert evidence(exposed)["collectives"][0]["per_step_ps"] == 200 * US
     assert evidence(exposed)["kinds"] == {"all_reduce": 200 * US}
