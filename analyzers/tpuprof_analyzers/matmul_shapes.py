@@ -172,7 +172,8 @@ def _wide(context: Context, ops: list[CostedOp], rates: Rates) -> list[Finding]:
     found = ranked(
         (op, op.saved_ps(_bf16_bound(op, rates, bandwidth)))
         for op in ops
-        if any(_is_wide(shape) for shape in op.work.cost.matmuls)
+        # Where sizes were inferred, the types in the fusion are not known.
+        if op.work.cost.source != "trace" and any(_is_wide(shape) for shape in op.work.cost.matmuls)
     )
     ps = sum(gain for _, gain in found)
     if not context.matters(ps):

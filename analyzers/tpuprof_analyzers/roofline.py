@@ -13,7 +13,7 @@ from tpuprof_analyzers.upcasts import Widened, widened
 
 _KINDS = ("elementwise", "reduction", "gather_scatter")
 _PRODUCTS = ("matmul", "convolution")
-_KERNELS = ("custom_kernel", "attention", "matmul", "convolution")
+_KERNELS = ("custom_kernel", "attention")
 
 
 class RooflineBounds:

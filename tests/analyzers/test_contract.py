@@ -75,6 +75,7 @@ def test_every_analyzer_finds_something_somewhere(edges: dict[str, Trace], sampl
     """Else the contract would hold for want of findings. The host's analyzers have tests of their own."""
     rules = {f.rule for t in (*edges.values(), *samples.values()) for f in analyze(t, builtin()).findings}
     assert {"TPU201", "TPU301", "TPU303", "TPU311", "TPU404", "TPU405", "TPU411", "TPU441", "TPU502"} <= rules
+    assert {"TPU213", "TPU222", "TPU224", "TPU231"} <= rules
 
 
 class Good:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from tpuprof.errors import HloError
 from tpuprof.hlo import HloModule
 from tpuprof.hlo.cost import MatmulShape, OpCost, ProgramCost, instruction_cost, program_cost
+from tpuprof.roofline.inferred import inferred_matmul
 from tpuprof.tables.rows import OpInfo
 from tpuprof.tables.stated import StatedCost
 
@@ -134,6 +135,9 @@ def _stated_flops(known: Cost, info: OpInfo, stated: StatedCost, bytes_: Mapping
     total = float(stated.flops or 0)
     products = info.cls.kind in _MATMUL_KINDS
     dtype = _operand_dtype(info) if products and total else None
+    inferred = None
+    if info.cls.kind == "matmul" and info.instruction is not None and not known.matmuls:
+        inferred = inferred_matmul(info.instruction.shape, info.instruction.operand_shapes, total)
     return Cost(
         source="trace",
         flops=total,
@@ -144,9 +148,15 @@ def _stated_flops(known: Cost, info: OpInfo, stated: StatedCost, bytes_: Mapping
         bytes=bytes_,
         remat=known.remat,
         stated_bytes=stated.bytes_accessed,
-        note="The compiler's count, elementwise work of the fusion included." if products else known.note,
+        matmuls=known.matmuls if inferred is None else (inferred,),
+        note=_note(inferred) if products else known.note,
         reason=known.reason if bytes_ is None else None,
     )
+
+
+def _note(inferred: MatmulShape | None) -> str:
+    sizes = "" if inferred is None else " The sizes of the product follow from it and the operands."
+    return f"The compiler's count, elementwise work of the fusion included.{sizes}"
 
 
 def _at_least(bytes_: Mapping[str, int], accessed: int | None) -> Mapping[str, int]:
