@@ -66,6 +66,10 @@ def test_the_clean_run(tmp_path: Path) -> None:
     assert exposed.scope["op"] == "all-reduce.3"
     assert evidence(exposed)["collectives"][0]["per_step_ps"] == 200 * US
     assert evidence(exposed)["kinds"] == {"all_reduce": 200 * US}
+    copies = analysis.findings[2]
+    assert evidence(copies)["hbm_bytes_per_step"] == 2 * 2 * 4096 * 3584
+    assert evidence(copies)["at_bandwidth_ps"] == pytest.approx(2 * 2 * 4096 * 3584 / 819e9 * 1e12)
+    assert "move 58.72 MB of HBM, which takes 71.7 us at its full bandwidth" in copies.message
 
 
 def test_a_run_of_compute_alone_is_silent(tmp_path: Path) -> None:
