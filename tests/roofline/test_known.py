@@ -8,7 +8,7 @@ from string import Template
 import pytest
 
 from tests.inputs import changes, clean
-from tests.roofline.made import MATMUL, MATMUL_FLOPS, US, matmul_run, run_of
+from tests.roofline.made import MATMUL, MATMUL_FLOPS, US, matmul_run, run_builder, run_of
 from tpuprof.errors import UsageError
 from tpuprof.report import build_report
 from tpuprof.report.roofline import utilisation_notes
@@ -225,3 +225,45 @@ def test_padding_of_a_product(sizes: tuple[int, int, int], waste: float, tmp_pat
     (row,) = found.matmuls.itertuples()
     assert (row.m, row.k, row.n) == sizes
     assert row.padding_waste == pytest.approx(waste)
+
+
+SLICE = """HloModule jit_f, is_scheduled=true, num_partitions=1
+
+%fused (p: bf16[64,4096,1024], i: s32[]) -> bf16[4096,1024] {
+  %p = bf16[64,4096,1024]{2,1,0} parameter(0)
+  %i = s32[] parameter(1)
+  %zero = s32[] constant(0)
+  %s = bf16[1,4096,1024]{2,1,0} dynamic-slice(%p, %i, %zero, %zero), dynamic_slice_sizes={1,4096,1024}
+  ROOT %b = bf16[4096,1024]{1,0} bitcast(%s)
+}
+
+ENTRY %main (a: bf16[64,4096,1024], i: s32[]) -> bf16[4096,1024] {
+  %a = bf16[64,4096,1024]{2,1,0} parameter(0)
+  %i.1 = s32[] parameter(1)
+  ROOT %fusion.1 = bf16[4096,1024]{1,0} fusion(bf16[64,4096,1024]{2,1,0} %a, s32[] %i.1), kind=kLoop, calls=%fused
+}
+"""
+
+
+def test_a_slice_of_a_large_operand_is_no_impossible_rate(tmp_path: Path) -> None:
+    """With the program the slice is counted; with the event's text alone how much is read is not known."""
+    builder = run_builder(SLICE, [("fusion.1", 0, 25 * US, "loop fusion")], 25 * US)
+    with_program = roofline(load(builder.write(tmp_path / "with")))
+    assert with_program.table["hbm_bytes"].tolist() == [2 * 2 * 4096 * 1024 + 4], "and the index"
+    builder["h"].drop_plane("/host:metadata")
+    alone = roofline(load(builder.write(tmp_path / "alone")))
+    (row,) = alone.table.itertuples()
+    assert not row.above_peak
+    assert (row.op, row.reason.partition(":")[0]) == ("fusion.1", "It does not read its operands as a whole")
+    assert alone.table[["hbm_bytes", "bound_ps", "efficiency"]].isna().all(axis=None)
+    assert alone.quality == ()
+    assert alone.utilisation.hbm_utilisation == 0
+    assert alone.utilisation.bound_by["unknown"] == 25 * US
+
+
+def test_operands_that_can_have_been_read_as_a_whole_count(tmp_path: Path) -> None:
+    builder = run_builder(SLICE, [("fusion.1", 0, 700 * US, "loop fusion")], 700 * US)
+    builder["h"].drop_plane("/host:metadata")
+    (row,) = roofline(load(builder.write(tmp_path))).table.itertuples()
+    assert row.hbm_bytes == 65 * 2 * 4096 * 1024 + 4
+    assert row.note.startswith("Operands are counted as a whole")

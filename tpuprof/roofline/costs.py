@@ -14,6 +14,7 @@ from tpuprof.tables.stated import StatedCost
 
 _NO_COST = "Neither its HLO nor a cost is in the trace."
 _STATED_ZERO = "The trace states 0 FLOPs and 0 bytes for it, as it does for every custom call: its work is not known."
+_WITHOUT_BODY = ("fusion", "map", "async-start")
 _MATMUL_KINDS = ("matmul", "convolution", "attention")
 
 
@@ -32,6 +33,7 @@ class Cost:
         remat: the op as a whole repeats an earlier computation.
         lower_bound: the FLOPs are a lower bound.
         stated_bytes: bytes in all memories together, where only that is known.
+        whole_operands: the bytes are an upper bound, since the op may read less of its operands.
     """
 
     source: str | None = None
@@ -46,6 +48,7 @@ class Cost:
     matmuls: tuple[MatmulShape, ...] = ()
     estimated_cycles: int | None = None
     stated_bytes: int | None = None
+    whole_operands: bool = False
     reason: str | None = None
     note: str | None = None
 
@@ -107,7 +110,8 @@ def _from_text(info: OpInfo) -> Cost:
     if info.instruction is None:
         return Cost(reason=_NO_COST)
     try:
-        return _from_hlo(instruction_cost(info.instruction))
+        found = _from_hlo(instruction_cost(info.instruction))
+        return replace(found, whole_operands=info.instruction.opcode in _WITHOUT_BODY and found.bytes is not None)
     except HloError as error:
         return Cost(reason=f"Its HLO text cannot be read: {error}")
 
@@ -121,14 +125,15 @@ def _better(known: Cost, infos: Sequence[OpInfo]) -> Cost:
     if info.cls.kind in ("custom_kernel", "attention") and not stated.flops and not stated.bytes_accessed:
         return known if known.reason else Cost(reason=_STATED_ZERO, note=known.note, remat=known.remat)
     flops, bytes_ = known.flops, known.bytes
+    whole = known.whole_operands and stated.bytes is None and stated.bytes_accessed is None
     if stated.bytes is not None and (bytes_ is None or info.program is None):
         bytes_ = dict(stated.bytes)
     elif bytes_ is not None and info.program is None:
         bytes_ = _at_least(bytes_, stated.bytes_accessed)
     if flops is not None or stated.flops is None:
         source = known.source if flops is not None else ("trace" if bytes_ is not None else None)
-        return replace(known, source=source, bytes=bytes_, stated_bytes=stated.bytes_accessed)
-    return _stated_flops(known, info, stated, bytes_)
+        return replace(known, source=source, bytes=bytes_, stated_bytes=stated.bytes_accessed, whole_operands=whole)
+    return replace(_stated_flops(known, info, stated, bytes_), whole_operands=whole)
 
 
 def _stated_flops(known: Cost, info: OpInfo, stated: StatedCost, bytes_: Mapping[str, int] | None) -> Cost:

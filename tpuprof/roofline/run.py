@@ -16,7 +16,7 @@ from tpuprof.roofline.ladder import Rung, ladder
 from tpuprof.roofline.matmuls import matmuls_frame
 from tpuprof.roofline.schemas import ROOFLINE
 from tpuprof.roofline.step import Utilisation, utilisation
-from tpuprof.roofline.table import OpWork, op_work, roofline_frame
+from tpuprof.roofline.table import OpWork, op_work, plausible, roofline_frame
 from tpuprof.text import plural
 from tpuprof.units import format_percent, format_si
 
@@ -78,6 +78,7 @@ def roofline(trace: Trace, options: HardwareOptions = NO_OPTIONS) -> Roofline:
         counted["info"].to_numpy(np.int64),
         counted["self_ps"].to_numpy(np.int64, na_value=0),
     )
+    works = works if rates is None else plausible(works, rates)
     pairs = int(trace.steps["counted"].sum())
     mean = trace.breakdown()
     step_ps = trace.step_statistics()["mean_ps"] or (None if mean is None else mean["step_ps"])

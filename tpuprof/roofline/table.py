@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BOUND_NAMES = {"compute": "compute", "vector": "compute", "hbm": "hbm", "vmem": "vmem", "host": "host"}
+_MEMORIES = ("hbm", "vmem", "host")
+_SLICES = "It does not read its operands as a whole: no memory is that fast. How much it reads is not in the trace."
 ROUNDING = 0.02
 ROUNDING_PS = 10_000.0
 """An op that is faster than its bound by less than this share, or by less than this time, may have been rounded."""
@@ -82,6 +84,21 @@ def bound(cost: Cost, rates: Rates) -> OpBound:
     )
 
 
+def plausible(works: Sequence[OpWork], rates: Rates) -> list[OpWork]:
+    """The same, without bytes that are an upper bound and cannot be true: the memories are not that fast.
+
+    A fusion without its body may take one slice of an array that is many times as large.
+    """
+    found: list[OpWork] = []
+    for work in works:
+        if work.cost.whole_operands and work.executions:
+            limit = bound(work.cost, rates)
+            if limit.bound_by in _MEMORIES and _is_fast(work.self_ps / work.executions, _ps(limit.t_bound_s)):
+                work = replace(work, cost=replace(work.cost, bytes=None, whole_operands=False, reason=_SLICES))
+        found.append(work)
+    return found
+
+
 def roofline_frame(works: Sequence[OpWork], rates: Rates) -> pd.DataFrame:
     """Table ``roofline``; issuing halves are left out."""
     import pandas as pd
@@ -101,7 +118,7 @@ def _row(work: OpWork, limit: OpBound, clock: float | None) -> dict[str, Any]:
     info, cost = work.info, work.cost
     mean = work.self_ps / work.executions
     bound_ps = _ps(limit.t_bound_s)
-    fast = bound_ps is not None and mean < bound_ps * (1 - ROUNDING) and mean < bound_ps - ROUNDING_PS
+    fast = _is_fast(mean, bound_ps)
     hbm = None if cost.bytes is None else float(cost.bytes.get("hbm", 0))
     seconds = work.self_ps / PS_PER_S
     return {
@@ -135,6 +152,10 @@ def _row(work: OpWork, limit: OpBound, clock: float | None) -> dict[str, Any]:
         "recoverable_ps": None if bound_ps is None else max(work.self_ps - bound_ps * work.executions, 0.0),
         "estimate_ps": cost.estimated_cycles / clock * PS_PER_S if cost.estimated_cycles and clock else None,
     }
+
+
+def _is_fast(mean_ps: float, bound_ps: float | None) -> bool:
+    return bound_ps is not None and mean_ps < bound_ps * (1 - ROUNDING) and mean_ps < bound_ps - ROUNDING_PS
 
 
 def _ps(seconds: float | None) -> float | None:
