@@ -18,6 +18,7 @@ from tpuprof.hlo.cost import MatmulShape
 from tpuprof.perfmodel.matmul import Matmul
 from tpuprof.registry import Analysis, analyze_context
 from tpuprof.roofline import HardwareOptions
+from tpuprof.testing.values import Ref
 from tpuprof.trace import Trace, load
 
 PEAK, HBM = 197e12, 819e9  # of a v5e
@@ -312,6 +313,28 @@ def test_impacts_of_one_op_stay_below_its_time(tmp_path: Path) -> None:
     for finding in found(trace).values():
         assert finding.impact_ps is not None
         assert 0 < finding.impact_ps <= 100 * US
+
+
+def test_ops_of_two_streams_share_the_time_of_the_step(tmp_path: Path) -> None:
+    """Two kernels of 400 us at the same time take 400 us of a step, so that none can gain more than its half."""
+    builder = clean.f00_trace()
+    host = builder["hostA"].drop_plane(clean.TPU)
+    gpu = host.add_gpu(0)
+    for stream, name in enumerate(("fusion.1", "fusion.2")):
+        line = gpu.add_line(f"Stream #{stream}(compute)", timestamp_ns=clean.DEVICE_NS)
+        facts = {
+            "hlo_op": Ref(name),
+            "hlo_module": Ref(clean.TRAIN_STEP.name),
+            "program_id": clean.TRAIN_STEP.id,
+        }
+        for step in clean.STEPS:
+            line.event(name, step * clean.STEP_US, 400, stats=facts)
+    trace = load(builder.write(tmp_path))
+    assert trace.breakdown()["parts"]["matmul_ps"] == 400 * US
+    rules = found(trace, peaks=("bf16=200T,hbm=1e12",))
+    bytes_ps, flops_ps = 2 * 2 * 4096 * 1024 / 1e12 * 1e12, MATMUL_FLOPS / 200e12 * 1e12
+    assert rules["TPU221"].impact_ps == pytest.approx(200 * US * (1 - bytes_ps / (400 * US)))
+    assert rules["TPU213"].impact_ps == pytest.approx(200 * US * (1 - flops_ps / (400 * US)))
 
 
 sizes = st.integers(1, 5000)
