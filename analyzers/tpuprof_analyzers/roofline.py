@@ -13,6 +13,8 @@ from tpuprof_analyzers.upcasts import Widened, widened
 
 _KINDS = ("elementwise", "reduction", "gather_scatter")
 _PRODUCTS = ("matmul", "convolution")
+_COUNTED = 1000
+"""Kernels that take less than this part of the time of all are not counted."""
 _KERNELS = ("custom_kernel", "attention")
 
 
@@ -138,9 +140,12 @@ def _unknown(context: Context) -> list[Finding]:
         for work in context.roofline.works
         if not work.is_issue and work.cost.flops is None and work.info.cls.kind in _KERNELS and work.self_ps
     ]
-    ps = sum(work.self_ps for work in works) * scale
+    total = sum(work.self_ps for work in works)
+    ps = total * scale
     if not context.matters(ps):
         return []
+    # Dozens of kernels that last a nanosecond are free ones, and not worth counting.
+    works = [work for work in works if work.self_ps * _COUNTED >= total]
     rows: list[dict[str, Any]] = [
         {
             "op": work.info.name,

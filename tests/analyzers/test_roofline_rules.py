@@ -362,3 +362,30 @@ def test_the_rows_of_a_product_are_its_smaller_side(m: int, k: int, n: int) -> N
 def test_a_product_without_a_size_has_no_rows() -> None:
     assert matmul_of_shape(MatmulShape(1, 0, 4, 4, "bf16", "bf16", "bf16")) is None
     assert matmul_of_shape(MatmulShape(1, 4, 4, 4, "token", "bf16", "bf16")) is None
+
+
+@pytest.mark.real
+def test_findings_of_real_traces(real_traces: Path) -> None:
+    offload = found(load(real_traces / "v6e-4-host-offload"))
+    assert set(offload) == {"TPU222"}, "at 80 % of the bandwidth the fusions can only move fewer bytes"
+    assert offload["TPU222"].impact_fraction == pytest.approx(0.0307, abs=0.0001)
+    assert offload["TPU222"].confidence == "high"
+    assert found(load(real_traces / "v5e-1-matmul")) == {}, "the device works for 0.1 % of the step"
+    prefill = found(load(real_traces / "v7x-2-prefill"), chip="tpu7x")
+    assert set(prefill) == {"TPU221", "TPU224"}
+    assert prefill["TPU221"].impact_fraction == pytest.approx(0.0209, abs=0.0001)
+    assert evidence(prefill["TPU224"])["fraction"] == pytest.approx(0.254, abs=0.0005)
+    assert "What 64 kernel(s) compute" in prefill["TPU224"].message
+    gemms = found(load(real_traces / "mi300-gemm"), chip="MI300X")
+    assert set(gemms) == {"TPU213"}
+    assert [row["shape"] for row in evidence(gemms["TPU213"])["matmuls"]] == [
+        "2048 x 8192 x 2048 bf16",
+        "1024 x 1024 x 1024 bf16",
+    ]
+
+
+@pytest.mark.real
+def test_a_real_trace_without_a_known_chip_says_so(real_traces: Path) -> None:
+    outcomes = {outcome.name: outcome for outcome in analysis_of(load(real_traces / "v7x-2-prefill")).outcomes}
+    assert "--chip" in outcomes["roofline"].reasons[0]
+    assert outcomes["matmul_shapes"].reasons == outcomes["roofline"].reasons
