@@ -18,7 +18,7 @@ from tpuprof.roofline.table import OpWork, roofline_frame
 from tpuprof.tables.schemas import COMPUTE_KINDS, PARTS
 
 STEP_PS = 1e9
-costs = st.none() | st.floats(0, 1e15)
+costs = st.none() | st.integers(0, 10**15).map(float)
 
 
 @st.composite
@@ -29,7 +29,7 @@ def ops(draw: st.DrawFn) -> OpWork:
         kind=draw(st.sampled_from(["matmul", "elementwise", "custom_kernel", "data_movement"])),
         executions=draw(st.integers(1, 1000)),
         flops=draw(costs),
-        vector=draw(st.floats(0, 1e12)),
+        vector=draw(st.integers(0, 10**12).map(float)),
         hbm=draw(st.none() | st.integers(0, 10**13)),
         remat=draw(st.booleans()),
     )
