@@ -32,6 +32,7 @@ class Cost:
         bytes: read and written, by memory space.
         remat: the op as a whole repeats an earlier computation.
         lower_bound: the FLOPs are a lower bound.
+        upper_bound: the FLOPs are an upper bound, so that no time follows from them.
         stated_bytes: bytes in all memories together, where only that is known.
         whole_operands: the bytes are an upper bound, since the op may read less of its operands.
     """
@@ -45,6 +46,7 @@ class Cost:
     bytes: Mapping[str, int] | None = None
     remat: bool = False
     lower_bound: bool = False
+    upper_bound: bool = False
     matmuls: tuple[MatmulShape, ...] = ()
     estimated_cycles: int | None = None
     stated_bytes: int | None = None
@@ -98,6 +100,7 @@ def _from_hlo(cost: OpCost) -> Cost:
         bytes=cost.bytes,
         remat=cost.remat,
         lower_bound=cost.bound == "lower",
+        upper_bound=cost.bound == "upper",
         matmuls=cost.matmuls,
         estimated_cycles=cost.estimated_cycles,
         reason=cost.reason,

@@ -148,7 +148,8 @@ def _row(work: OpWork, limit: OpBound, clock: float | None) -> dict[str, Any]:
         "achieved_flops": cost.flops * work.executions / seconds if cost.flops is not None and seconds else None,
         "achieved_hbm": hbm * work.executions / seconds if hbm is not None and seconds else None,
         "efficiency": None if bound_ps is None or fast or not mean else min(bound_ps / mean, 1.0),
-        "above_peak": fast,
+        # FLOPs that are an upper bound (an attention kernel that may skip blocks) prove nothing.
+        "above_peak": fast and not cost.upper_bound,
         "recoverable_ps": None if bound_ps is None else max(work.self_ps - bound_ps * work.executions, 0.0),
         "estimate_ps": cost.estimated_cycles / clock * PS_PER_S if cost.estimated_cycles and clock else None,
     }
