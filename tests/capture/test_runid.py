@@ -3,7 +3,6 @@
 import json
 import os
 import threading
-import time
 from datetime import datetime
 
 import pytest
@@ -11,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.capture.support import FakeProfiler
-from tpuprof.capture import CaptureState, capture, runid
-from tpuprof.capture.runid import Membership, check_hosts, join_run, parse_hosts, scheduler_job, seen_processes
+from tpuprof.capture import CaptureState, capture, election, runid
+from tpuprof.capture.hosts import check_hosts, expected_processes, parse_hosts
+from tpuprof.capture.runid import Membership, join_run, scheduler_job
 from tpuprof.capture.session import ProcessIdentity, store
 from tpuprof.errors import CaptureError, UsageError
+
+NOON = datetime(2026, 3, 1, 12).timestamp()
 
 
 class Store:
@@ -49,13 +51,14 @@ class Program:
         self.store = Store()
         self.logdir = logdir
         self.count = count
-        self.elections = [runid._Elections() for _ in range(count)]
+        self.elections = [election.Elections() for _ in range(count)]
         self.monkeypatch = monkeypatch
 
     def join(self, index, reason="steps 10:13", **kwargs) -> Membership:
-        self.monkeypatch.setattr(runid, "_elections", self.elections[index])
+        self.monkeypatch.setattr(runid, "elections", self.elections[index])
         identity = ProcessIdentity(f"host{index}", 100 + index, index, self.count)
-        return join_run(self.logdir, identity, reason=reason, environment={}, store=self.store, **kwargs)
+        kwargs = {"started": NOON, "environment": {}, "store": self.store, **kwargs}
+        return join_run(self.logdir, identity, reason=reason, **kwargs)
 
 
 @pytest.fixture
@@ -67,10 +70,10 @@ def test_the_processes_of_a_program_get_one_name_whoever_comes_first(program):
     found = [program.join(index) for index in (2, 0, 3, 1)]
     assert len({one.name for one in found}) == 1
     assert {one.agreed_by for one in found} == {"coordinator"}
-    assert found[0].expected == (0, 1, 2, 3)
+    assert found[0].name == "2026_03_01_12_00_00"
     assert (program.logdir / "plugins" / "profile" / found[0].name).is_dir()
-    assert datetime.strptime(found[0].name, "%Y_%m_%d_%H_%M_%S")
-    assert seen_processes(found[0], program.store) == {str(n): f"host{n}" for n in range(4)}
+    assert found[0].seen == {"2": "host2"}
+    assert found[3].seen == {str(n): f"host{n}" for n in range(4)}
 
 
 def test_the_next_capture_is_the_next_run_for_all(program):
@@ -80,7 +83,7 @@ def test_the_next_capture_is_the_next_run_for_all(program):
     assert len(set(second)) == 1
 
 
-def test_another_reason_is_another_run(program):
+def test_another_reason_is_another_run(program):  # whose window begins in the same second
     slow = program.join(1, "a slow step")
     rest = [program.join(index) for index in (0, 1, 2)]
     assert len({one.name for one in rest}) == 1
@@ -88,18 +91,16 @@ def test_another_reason_is_another_run(program):
     assert program.join(3, "a slow step").name == slow.name
 
 
-def test_a_process_that_comes_much_later_does_not_join(program, monkeypatch):
+def test_clocks_may_differ_by_seconds_but_a_much_later_window_is_another_run(program):
     old = program.join(0)
-    monkeypatch.setattr(time, "time", lambda now=time.time: now() + 1000)
-    assert program.join(1).name != old.name
+    assert program.join(1, started=NOON - 5).name == old.name
+    assert program.join(2, started=NOON + 1000).name != old.name
 
 
-def test_who_missed_a_run_goes_where_the_others_are(program, monkeypatch):
-    real = time.time
+def test_who_missed_a_run_goes_where_the_others_are(program):
     first = program.join(0)
-    monkeypatch.setattr(time, "time", lambda: real() + 60)
-    second = program.join(0)
-    assert program.join(1).name == second.name != first.name
+    second = program.join(0, started=NOON + 60)
+    assert program.join(1, started=NOON + 59).name == second.name != first.name
 
 
 def test_two_programs_in_one_directory_do_not_share_a_name(program, monkeypatch):
@@ -113,9 +114,9 @@ def test_racing_processes_elect_one_name_and_leave_no_other_directory(tmp_path):
     found = []
 
     def run(index):
-        election = runid._Elections()
+        elections = election.Elections()
         barrier.wait()
-        found.append(election.join(shared, tmp_path, ProcessIdentity("h", index, index, count), "steps 1:2"))
+        found.append(elections.join(shared, tmp_path, ProcessIdentity("h", index, index, count), "steps 1:2", NOON))
 
     threads = [threading.Thread(target=run, args=(index,)) for index in range(count)]
     for thread in threads:
@@ -123,7 +124,8 @@ def test_racing_processes_elect_one_name_and_leave_no_other_directory(tmp_path):
     for thread in threads:
         thread.join()
     assert len(found) == count
-    assert len(set(found)) == 1
+    assert {name for name, _ in found} == {found[0][0]}
+    assert max(len(seen) for _, seen in found) == count
     assert [path.name for path in (tmp_path / "plugins" / "profile").iterdir()] == [found[0][0]]
 
 
@@ -138,12 +140,11 @@ def test_whatever_the_order_each_run_has_one_name(tmp_path_factory, order, late)
         assert not first & second
 
 
-def test_only_the_processes_asked_for_record(program):
-    found = [program.join(index, hosts=frozenset({0, 3, 9})) for index in range(4)]
-    assert [one.chosen for one in found] == [True, False, False, True]
-    assert {one.expected for one in found} == {(0, 3)}
-    assert found[0].name == found[3].name
-    assert seen_processes(found[0], program.store) == {"0": "host0", "3": "host3"}
+def test_only_the_processes_asked_for_are_expected():
+    assert expected_processes(4, None) == (0, 1, 2, 3)
+    assert expected_processes(4, frozenset({0, 3, 9})) == (0, 3)
+    assert expected_processes(4, frozenset({9})) == ()
+    assert expected_processes(0, None) == (0,)
 
 
 def test_a_coordinator_that_fails_or_hangs_costs_nothing_but_the_name(program, monkeypatch):
@@ -153,30 +154,28 @@ def test_a_coordinator_that_fails_or_hangs_costs_nothing_but_the_name(program, m
 
     program.store = Dead()
     found = program.join(1)
-    assert (found.name, found.agreed_by, found.chosen) == (None, "time", True)
+    assert (found.name, found.agreed_by) == (None, "time")
     assert "did not help: RuntimeError: UNAVAILABLE" in found.problem
+    monkeypatch.setattr(runid, "HURRIED_TIMEOUT_S", 0.05)
     released = threading.Event()
-    monkeypatch.setattr(runid, "ELECTION_TIMEOUT_S", 0.05)
     program.store = Store()
     program.store.key_value_try_get = lambda key: released.wait(10)
-    assert "no answer within 0.05 s" in program.join(1).problem
+    assert "no answer within 0.05 s" in program.join(1, hurried=True).problem
     released.set()
 
 
 def test_nonsense_in_the_store_is_survived(program):
     for text in ("", "[]", "{}", '{"name": "../x", "time": 0, "reason": ""}', '{"time": "x"}'):
         program.store.values = {"tpuprof/run/0": text}
-        assert program.join(0).chosen
-    program.store.values = {
-        "tpuprof/run/0": json.dumps({"name": "../../x", "time": time.time(), "reason": "steps 10:13"})
-    }
+        assert program.join(0) is not None
+    program.store.values = {"tpuprof/run/0": json.dumps({"name": "../../x", "time": NOON, "reason": "steps 10:13"})}
     assert "cannot name a run" in program.join(1).problem
 
 
 def test_a_given_name_wins_then_the_variable_then_the_store(tmp_path):
     def join(name=None, count=2, **variables):
         identity = ProcessIdentity("h", 1, 0, count)
-        return join_run(tmp_path, identity, reason="r", name=name, environment=variables, store=Store())
+        return join_run(tmp_path, identity, reason="r", started=NOON, name=name, environment=variables, store=Store())
 
     assert (join("mine", TPUPROF_RUN_ID="other").name, join("mine").agreed_by) == ("mine", "name")
     assert (join(TPUPROF_RUN_ID="job 7/a").name, join(TPUPROF_RUN_ID="x").agreed_by) == ("job_7_a", "environment")
@@ -187,10 +186,11 @@ def test_a_given_name_wins_then_the_variable_then_the_store(tmp_path):
 
 
 def test_without_a_store_the_scheduler_gives_the_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(runid, "_distributed_client", lambda: None)
+    monkeypatch.setattr(runid, "distributed_client", lambda: None)
 
     def join(index, **variables):
-        return join_run(tmp_path, ProcessIdentity("h", 1, index, 2), reason="r", environment=variables)
+        identity = ProcessIdentity("h", 1, index, 2)
+        return join_run(tmp_path, identity, reason="r", started=NOON, environment=variables)
 
     job = {"SLURM_JOB_ID": "77", "SLURM_STEP_ID": "0"}
     names = []
@@ -274,7 +274,7 @@ def test_a_process_that_was_not_asked_for_runs_its_body_alone(new_capture, proce
 
 
 def test_processes_that_cannot_agree_still_write_and_say_so(new_capture, process, monkeypatch):
-    monkeypatch.setattr(runid, "_distributed_client", lambda: None)
+    monkeypatch.setattr(runid, "distributed_client", lambda: None)
     for name in [name for name in os.environ if name.startswith(("SLURM_", "TPU_", "MEGASCALE_", "JOBSET_"))]:
         monkeypatch.delenv(name)
     with new_capture(profiler=FakeProfiler(process, process_count=2, index=1)) as made:

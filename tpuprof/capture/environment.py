@@ -5,6 +5,7 @@ Looked up once, just before the session starts: parameters are alive then, and t
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -12,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any, cast
+
+from tpuprof.capture.session import ProcessIdentity, host_name
 
 MOST_DEVICES = 256  # local ones; a host has at most a few dozen
 MOST_MESHES = 8
@@ -57,6 +60,10 @@ class Environment:
     devices: tuple[Mapping[str, Any], ...] = ()
     meshes: tuple[Mapping[str, Any], ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def identity(self) -> ProcessIdentity:
+        """Which process of the program this is."""
+        return ProcessIdentity(host_name(), os.getpid(), self.process_index, self.process_count)
 
 
 def observe(jax: Any) -> Environment:

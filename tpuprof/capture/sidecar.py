@@ -54,16 +54,14 @@ def describe(
     trigger: str,
     complete: bool,
     errors: Sequence[str],
-    membership: Membership | None = None,
-    seen: Mapping[str, str] | None = None,
-    schedule: Mapping[str, Any] | None = None,
-    step_seconds: Mapping[str, Any] | None = None,
+    run: Membership | None = None,
+    expected: Sequence[int] | None = None,
 ) -> dict[str, Any]:
     """The content of a sidecar: JSON values, durations in seconds, times in UTC, secrets masked.
 
     Writes the HLO of noted programs beside the trace.
     """
-    member = membership or Membership(expected=tuple(range(identity.process_count)))
+    member = run or Membership()
     return {
         "schema_version": SCHEMA_VERSION,
         "tool": "tpuprof",
@@ -78,8 +76,8 @@ def describe(
         "run": {
             "name": trace_file.parent.name,
             "agreed_by": member.agreed_by,
-            "expected_processes": list(member.expected),
-            "seen": dict(seen or {}),
+            "expected_processes": list(range(identity.process_count) if expected is None else expected),
+            "seen": dict(member.seen),
         },
         "versions": {"tpuprof": __version__, "python": platform.python_version(), **environment.versions},
         "platform": environment.platform,
@@ -104,8 +102,6 @@ def describe(
             "write": timing.write_seconds,
         },
         "options": options.as_dict(),
-        "schedule": None if schedule is None else dict(schedule),
-        "step_seconds": None if step_seconds is None else dict(step_seconds),
         "compiles": compile_log.report(timing.start_ns, timing.stop_ns),
         "programs": describe_programs(trace_file.parent, identity.process_index),
         "errors": [*errors, *([member.problem] if member.problem else [])],
