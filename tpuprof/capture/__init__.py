@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tpuprof.capture.budget import Budget
     from tpuprof.capture.loop import Profiler
     from tpuprof.capture.plan import OnRequest
+    from tpuprof.capture.programs import forget_programs, note_program
     from tpuprof.capture.recorder import Capture, CaptureState, capture
     from tpuprof.capture.schedule import Schedule
     from tpuprof.capture.sidecar import read_sidecars
@@ -36,6 +37,8 @@ __all__ = [
     "SlowSteps",
     "annotate",
     "capture",
+    "forget_programs",
+    "note_program",
     "read_sidecars",
     "step",
     "step_count",
@@ -52,6 +55,8 @@ _HOMES = {
     "SlowSteps": "slowsteps",
     "annotate": "annotations",
     "capture": "recorder",
+    "forget_programs": "programs",
+    "note_program": "programs",
     "read_sidecars": "sidecar",
     "step": "stepmarks",
     "step_count": "stepmarks",

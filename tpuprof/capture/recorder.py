@@ -12,7 +12,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from datetime import datetime
 from itertools import pairwise
@@ -23,12 +23,15 @@ from typing import Any, TypeVar
 from tpuprof.capture.budget import Budget, check_disk, overrun, resident_bytes
 from tpuprof.capture.checking import instance
 from tpuprof.capture.decorate import captured_call
+from tpuprof.capture.environment import Environment
 from tpuprof.capture.failures import earlier_failures, note_failure
+from tpuprof.capture.hosts import check_hosts, expected_processes
 from tpuprof.capture.lifeline import Lifeline
 from tpuprof.capture.options import CaptureOptions, check_options
 from tpuprof.capture.profiler import JaxProfiler, Profiler
-from tpuprof.capture.session import ProcessIdentity, check_logdir, check_name, host_name, open_logdir, store
-from tpuprof.capture.sidecar import Environment, Timing, describe, write_sidecar
+from tpuprof.capture.runid import join_run
+from tpuprof.capture.session import check_logdir, check_name, open_logdir, store
+from tpuprof.capture.sidecar import Timing, describe, write_sidecar
 from tpuprof.capture.slot import claim, release
 from tpuprof.capture.stopping import patiently
 from tpuprof.errors import CaptureError, MissingDependencyError, TpuprofError, UsageError
@@ -46,6 +49,7 @@ class CaptureState(enum.Enum):
     RECORDING = "recording"
     DONE = "done"
     FAILED = "failed"
+    SKIPPED = "skipped"  # other processes of the program were asked for
 
 
 def capture(
@@ -54,6 +58,7 @@ def capture(
     host_tracer_level: int = 2,
     python_tracer_level: int = 0,
     name: str | None = None,
+    hosts: Iterable[int] | str | None = None,
     strict: bool = False,
     budget: Budget | None = None,
     **options: Any,
@@ -73,6 +78,8 @@ def capture(
         host_tracer_level: 0 (off) to 3 (verbose).
         python_tracer_level: 1 records every Python call, which slows the program and fills the trace.
         name: name of the session directory instead of its start time.
+        hosts: jax processes that record, such as ``(0, 3)`` or ``"0-3"``; None for all, or for those that the
+            variable ``TPUPROF_HOSTS`` names. In the others the body runs as if there were no capture.
         strict: raise the profiler's errors instead of recording them.
         budget: what the recording may cost; None takes the limits of `Budget`.
         options: ``enable_hlo_proto``, the keys of `tpuprof.capture.options.ADVANCED_KEYS`, and ``advanced``.
@@ -90,6 +97,7 @@ def capture(
         None if logdir is None else check_logdir(logdir),
         check_options(host_tracer_level=host_tracer_level, python_tracer_level=python_tracer_level, **options),
         name=None if name is None else check_name(name),
+        hosts=check_hosts(hosts),
         strict=strict,
         budget=budget,
     )
@@ -115,6 +123,7 @@ class Capture:
         options: CaptureOptions,
         *,
         name: str | None = None,
+        hosts: frozenset[int] | None = None,
         strict: bool = False,
         trigger: str = "context manager",
         profiler: Profiler | None = None,
@@ -135,6 +144,8 @@ class Capture:
         self._logdir = logdir
         self._options = options
         self._name = name
+        self._hosts = check_hosts(None) if hosts is None else hosts
+        self._expected: tuple[int, ...] = (0,)
         self._strict = strict
         self._trigger = trigger
         self._profiler: Profiler = profiler if profiler is not None else JaxProfiler()
@@ -160,6 +171,8 @@ class Capture:
         Raises:
             CaptureError: there is no trace.
         """
+        if self.state is CaptureState.SKIPPED:
+            raise CaptureError("This process did not record.", why="Other processes were asked for with hosts.")
         if self.path is None:
             raise self.error or CaptureError("This capture has no trace yet.", hint="Read it after the with block.")
         if self._trace is None:
@@ -187,6 +200,10 @@ class Capture:
             self._fail(error)
             if self._strict or isinstance(error, MissingDependencyError):
                 raise self.error from error  # pyright: ignore[reportGeneralTypeIssues]
+            return
+        if self._environment.process_index not in self._expected:
+            self.state = CaptureState.SKIPPED
+            release(self)
             return
         self.state = CaptureState.RECORDING
         if self._lifeline is not None:
@@ -269,6 +286,9 @@ class Capture:
         open_logdir(self._logdir)
         check_disk(self._logdir, self._budget, self.expected_bytes)
         self._environment = self._profiler.prepare()
+        self._expected = expected_processes(self._environment.process_count, self._hosts)
+        if self._environment.process_index not in self._expected:
+            return
         self._profiler.drain()
         self._begin_bytes, self._begin_s = resident_bytes(), time.monotonic()
         self._profiler.start(self._options, self._logdir)
@@ -331,10 +351,12 @@ class Capture:
     def _keep(self, data: bytes, times: list[float], stop_ns: int, complete: bool) -> None:
         assert self._logdir is not None
         check_disk(self._logdir, self._budget, len(data))
-        identity = ProcessIdentity(
-            host_name(), os.getpid(), self._environment.process_index, self._environment.process_count
-        )
-        trace_file = store(data, self._logdir, identity, started=self._started, name=self._name)
+        identity = self._environment.identity()
+        first, started = self.facts.get("first_step"), self._start_ns / 1e9
+        reason = self._trigger if first is None else f"from step {first}"  # triggers may name what only one host saw
+        hurried = self.ended_early is not None
+        run = join_run(self._logdir, identity, reason=reason, started=started, name=self._name, hurried=hurried)
+        trace_file = store(data, self._logdir, identity, started=self._started, name=run.name)
         times.append(time.perf_counter())
         drain_s, stop_s, write_s = (round(b - a, 6) for a, b in pairwise(times))
         content = describe(
@@ -347,6 +369,8 @@ class Capture:
             trigger=self._trigger,
             complete=complete,
             errors=self._problems,
+            run=run,
+            expected=self._expected,
         )
         content |= {"budget": self._budget.as_dict(), "earlier_failures": earlier_failures(), **self.facts}
         try:
