@@ -225,6 +225,8 @@ class Director:
                     self._probing = False
                     self.captures.append(capture)
                 self._close(capture)
+                if capture.state is CaptureState.SKIPPED:
+                    self._changed("skipped")
 
     def _fitting(self, steps: int) -> int:
         if self._estimate is None:
