@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tpuprof.engine import Progress
-from tpuprof.errors import InputError, UsageError
+from tpuprof.errors import UsageError
 from tpuprof.formats.discover import find_run
 from tpuprof.formats.recording import Source
 from tpuprof.formats.recordings import Recordings
+from tpuprof.formats.sidecars import read_sidecars
 from tpuprof.hlo import load_hlo
 from tpuprof.quality import SEVERITIES, Quality, worst
 from tpuprof.reading import read_hosts
@@ -28,9 +28,6 @@ from tpuprof.units import format_percent, format_ps
 if TYPE_CHECKING:
     import pandas as pd
     from rich.text import Text
-
-SIDECAR = "tpuprof.json"
-MAX_SIDECAR_BYTES = 16 << 20
 
 
 def load(
@@ -64,7 +61,7 @@ def load(
     outside = load_hlo(str(hlo)) if hlo is not None else []
     programs = Programs(run_facts.programs, outside)
     built = build(run_facts, programs, step_program)
-    metadata, sidecar_quality = _sidecar(files.path)
+    metadata, sidecar_quality = read_sidecars(files)
     quality = _ordered([*(q for r in recordings.heads for q in r.quality), *sidecar_quality, *built.quality])
     return Trace(
         name=files.name,
@@ -347,45 +344,6 @@ def _must_exist(what: str, missing: list[Any], known: list[Any]) -> None:
     if missing:
         shown = ", ".join(str(k) for k in known[:20]) + (" …" if len(known) > 20 else "")
         raise UsageError(f"There is no {what} {missing[0]!r} in this run.", hint=f"It has: {shown or 'none'}.")
-
-
-def _sidecar(path: str) -> tuple[dict[str, Any], list[Quality]]:
-    """What the capture wrote beside the trace: versions, options, mesh; empty if there is none."""
-    from tpuprof.formats.files import open_bytes
-
-    base = path.rstrip("/")
-    candidates = [f"{base}/{SIDECAR}"]
-    if base.endswith((".pb", ".gz", ".json")) and "/" in base:
-        candidates = [f"{base.rsplit('/', 1)[0]}/{SIDECAR}"]
-    for candidate in candidates:
-        try:
-            data = bytes(open_bytes(candidate))
-        except InputError:
-            continue
-        try:
-            if len(data) > MAX_SIDECAR_BYTES:
-                raise ValueError("it is too large")
-            loaded: Any = json.loads(data)
-            if not isinstance(loaded, dict):
-                raise ValueError("it is no JSON object")
-        except (ValueError, RecursionError) as error:
-            message = f"{candidate} cannot be read ({error}); versions and capture options are unknown."
-            return {}, [Quality("sidecar_unreadable", "warning", message)]
-        sidecar = cast("dict[str, Any]", loaded)
-        return sidecar, _capture_quality(sidecar)
-    return {}, []
-
-
-def _capture_quality(sidecar: Mapping[str, Any]) -> list[Quality]:
-    """What the capture itself knew to be wrong."""
-    if sidecar.get("complete") is not False:
-        return []
-    listed = sidecar.get("errors")
-    errors = [str(error) for error in cast("list[Any]", listed)] if isinstance(listed, list) else []
-    because = f" ({'; '.join(errors)[:500].rstrip('.')})" if errors else ""
-    because = because or " (the program ended or was stopped inside the window)"
-    message = f"The capture ended before its window did{because}. The last step may be cut."
-    return [Quality("capture_incomplete", "warning", message, None, {"errors": errors})]
 
 
 def _ordered(entries: Iterable[Quality]) -> tuple[Quality, ...]:

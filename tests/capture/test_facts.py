@@ -129,6 +129,8 @@ def test_variables_of_the_runtime_are_kept_and_secrets_are_not():
             "JAX_API_KEY": "sesame",
             "HOME": "/home/ann",
             "TPU_WORKER_ID": "3",
+            "TPU_WORKER_HOSTNAMES": "a,b",
+            "JAX_COORDINATOR_ADDRESS": "a:1",
             "AWS_SECRET": "sesame",
         }
     )

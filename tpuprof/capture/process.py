@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 import sys
 import threading
@@ -20,7 +21,7 @@ from tpuprof.masking import mask_arguments, mask_text
 GIT_VARIABLE = "TPUPROF_GIT"
 GIT_TIMEOUT_S = 5.0
 _PREFIXES = ("JAX_", "XLA_", "LIBTPU_", "TPU_", "MEGASCALE_", "NCCL_", "TF_GPU_", "SLURM_JOB_ID", "SLURM_STEP_ID")
-_UNSEEN = ("TPUPROF_CAPTURE_SPEC",)
+_PEERS = re.compile(r"HOST|ADDR|_IP")  # names of machines: they say nothing of the program
 _MOST_VARIABLES = 200
 _LONGEST = 50_000  # characters of the command line, and of one variable
 _MOST_ARGUMENTS = 1000
@@ -43,7 +44,7 @@ def command_line() -> list[str]:
 def variables(environment: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment variables that change what jax, XLA and the runtime do, secrets masked, bounded."""
     given = os.environ if environment is None else environment
-    names = sorted(name for name in given if name.startswith(_PREFIXES) and name not in _UNSEEN)
+    names = sorted(name for name in given if name.startswith(_PREFIXES) and not _PEERS.search(name))
     found: dict[str, str] = {}
     room = 4 * _LONGEST
     for name in names[:_MOST_VARIABLES]:
