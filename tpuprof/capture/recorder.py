@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -31,7 +31,7 @@ from tpuprof.capture.options import CaptureOptions, check_options
 from tpuprof.capture.profiler import JaxProfiler, Profiler
 from tpuprof.capture.runid import join_run
 from tpuprof.capture.session import check_logdir, check_name, open_logdir, store
-from tpuprof.capture.sidecar import Timing, describe, write_sidecar
+from tpuprof.capture.sidecar import Timing, add_facts, describe, write_sidecar
 from tpuprof.capture.slot import claim, release
 from tpuprof.capture.stopping import patiently
 from tpuprof.errors import CaptureError, MissingDependencyError, TpuprofError, UsageError
@@ -146,6 +146,7 @@ class Capture:
         self._name = name
         self._hosts = check_hosts(None) if hosts is None else hosts
         self._expected: tuple[int, ...] = (0,)
+        self._sidecar: Path | None = None
         self._strict = strict
         self._trigger = trigger
         self._profiler: Profiler = profiler if profiler is not None else JaxProfiler()
@@ -249,6 +250,12 @@ class Capture:
 
         self._stop(take, True)
         return taken[0] if taken else None
+
+    def add_facts(self, **facts: Any) -> None:
+        """Adds to the sidecar what became known after it was written. Never raises."""
+        if self._sidecar is not None:
+            with suppress(OSError, ValueError):  # it was moved, or the disk is full; it was right before
+                add_facts(self._sidecar, facts)
 
     def check_budget(self) -> None:
         """Ends the recording if it has used up its budget. Never raises."""
@@ -374,7 +381,7 @@ class Capture:
         )
         content |= {"budget": self._budget.as_dict(), "earlier_failures": earlier_failures(), **self.facts}
         try:
-            write_sidecar(trace_file, content)
+            self._sidecar = write_sidecar(trace_file, content)
         except OSError as error:  # the trace is safe; only its description is missing
             self._fail(CaptureError("The sidecar cannot be written.", where=str(trace_file.parent), why=f"{error}."))
         self.path = trace_file.parent
