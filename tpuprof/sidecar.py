@@ -127,18 +127,25 @@ FIELDS: tuple[SidecarField, ...] = (
     _field("programs[].memory", "object", "Bytes per device by purpose, as the compiler planned.", "null"),
     _field("programs[].error", "text", "Why something of it is missing.", "optional"),
     _field("errors", "list", "What went wrong, in sentences."),
+    _field("grabbed", "object", "Of `tpuprof grab`: what was asked for from outside the job.", "optional"),
+    _field("grabbed.addresses", "list", "The profiler servers."),
+    _field("grabbed.files", "list", "The traces that came."),
+    _field("grabbed.for_s", "number", "Length of the window in seconds."),
 )
 
 
 def problems(content: object) -> list[str]:
-    """Where a sidecar contradicts its description; empty if nowhere. Fields that are not described are fine."""
+    """Where a sidecar contradicts its description; empty if nowhere. Fields that are not described are fine.
+
+    What only the job itself knows may be missing where the trace was taken from outside.
+    """
     if not isinstance(content, dict):
         return ["it is no JSON object"]
     found: list[str] = []
     for field in FIELDS:
         for where, value in _values(cast("dict[str, Any]", content), field.path.split("."), ""):
             if value is _MISSING:
-                if not field.optional:
+                if not field.optional and "grabbed" not in content:
                     found.append(f"{where} is missing")
             elif value is None:
                 if not field.nullable:

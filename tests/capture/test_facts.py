@@ -1,5 +1,6 @@
 """What a sidecar says of the process, its machine, its code, its devices and what it compiled."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from tests.capture.support import FakeProfiler, child_environment
 from tpuprof.capture import capture, compiles, environment, forget_programs, note_program, process, programs
 from tpuprof.capture.process import GitLook
+from tpuprof.capture.sidecar import add_facts, write_sidecar
 from tpuprof.errors import UsageError
 from tpuprof.sidecar import FIELDS, problems
 
@@ -312,3 +314,56 @@ def test_the_facts_import_nothing_heavy():
 def test_the_fake_profiler_describes_no_real_device(process):
     assert FakeProfiler(process).environment.devices == ()
     assert os.environ["JAX_PLATFORMS"] == "cpu"
+
+
+def test_what_steps_took_after_the_window_is_added_later(process, tmp_path):
+    from tpuprof.capture.director import Director
+    from tpuprof.capture.options import CaptureOptions
+    from tpuprof.capture.plan import Plan
+    from tpuprof.capture.recorder import Capture
+    from tpuprof.capture.schedule import Schedule
+    from tpuprof.capture.steplog import StepLog
+
+    troubles = []
+    director = Director(
+        Plan(schedule=Schedule(at_steps=(5,), warmup=0, active=2)),
+        lambda trigger, preempt: Capture(
+            tmp_path, CaptureOptions(), profiler=FakeProfiler(process), trigger=trigger, managed=True
+        ),
+        log=StepLog(tmp_path),
+        section=contextlib.nullcontext,
+        changed=lambda *_, **__: None,
+        problem=troubles.append,
+        over=lambda: None,
+    )
+
+    def times():
+        return json.loads((director.captures[0].path / "tpuprof.json").read_text())["step_time"]
+
+    for number in range(40):
+        director.before_step()
+        director.enter_step()
+        director.exit_step()
+        if number == 10:
+            assert "after_ns" not in times()
+    assert troubles == []
+    assert times()["after_steps"] == 20
+    assert times()["after_ns"] > 0
+    assert (times()["before_steps"], times()["during_steps"]) == (5, 2)
+    (session,) = (tmp_path / "plugins" / "profile").iterdir()
+    assert len(list(session.iterdir())) == 2
+    (session / "tpuprof.json").unlink()
+    director.captures[0].add_facts(late="x")  # a sidecar that is gone is no reason to fail
+
+
+def test_facts_are_added_without_losing_others(tmp_path):
+    trace = tmp_path / "h.xplane.pb"
+    path = write_sidecar(trace, {"a": 1, "b": {"c": 2}})
+    mode = path.stat().st_mode
+    add_facts(path, {"b": 3, "d": "ü"})
+    assert json.loads(path.read_bytes()) == {"a": 1, "b": 3, "d": "ü"}
+    assert path.stat().st_mode == mode
+    path.write_text("[]")
+    with pytest.raises(ValueError, match="holds no JSON object"):
+        add_facts(path, {})
+    assert [one.name for one in tmp_path.iterdir()] == ["tpuprof.json"]
