@@ -89,7 +89,8 @@ def command(
             max_events=max_events,
         )
     )
-    result = launch(command_line, logdir=logdir, plan=plan, name=name, options=profiler_options(options, hosts=hosts)
+    chosen = profiler_options(options)
+    result = launch(command_line, logdir=logdir, plan=plan, name=name, hosts=hosts, options=chosen)
     for message in result.messages:
         click.echo(f"tpuprof: {message}", err=True)
     sys.exit(result.exit_code)
