@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tpuprof.capture.annotations import annotate
     from tpuprof.capture.budget import Budget
+    from tpuprof.capture.entry import capture
     from tpuprof.capture.loop import Profiler
     from tpuprof.capture.plan import OnRequest
     from tpuprof.capture.programs import forget_programs, note_program
-    from tpuprof.capture.recorder import Capture, CaptureState, capture
+    from tpuprof.capture.recorder import Capture, CaptureState
     from tpuprof.capture.schedule import Schedule
     from tpuprof.capture.sidecar import read_sidecars
     from tpuprof.capture.slowsteps import SlowSteps
@@ -54,7 +55,7 @@ _HOMES = {
     "Schedule": "schedule",
     "SlowSteps": "slowsteps",
     "annotate": "annotations",
-    "capture": "recorder",
+    "capture": "entry",
     "forget_programs": "programs",
     "note_program": "programs",
     "read_sidecars": "sidecar",
@@ -75,7 +76,7 @@ def __getattr__(name: str) -> Any:
 
 class _CallableModule(ModuleType):
     def __call__(self, *args: Any, **kwargs: Any) -> Capture:
-        from tpuprof.capture.recorder import capture
+        from tpuprof.capture.entry import capture
 
         return capture(*args, **kwargs)
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import enum
 import importlib
 import logging
-import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from datetime import datetime
 from itertools import pairwise
@@ -21,20 +20,19 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from tpuprof.capture.budget import Budget, check_disk, overrun, resident_bytes
-from tpuprof.capture.checking import instance
 from tpuprof.capture.decorate import captured_call
 from tpuprof.capture.environment import Environment
 from tpuprof.capture.failures import earlier_failures, note_failure
 from tpuprof.capture.hosts import check_hosts, expected_processes
 from tpuprof.capture.lifeline import Lifeline
-from tpuprof.capture.options import CaptureOptions, check_options
+from tpuprof.capture.options import CaptureOptions
 from tpuprof.capture.profiler import JaxProfiler, Profiler
 from tpuprof.capture.runid import join_run
-from tpuprof.capture.session import check_logdir, check_name, open_logdir, store
+from tpuprof.capture.session import open_logdir, store
 from tpuprof.capture.sidecar import Timing, add_facts, describe, write_sidecar
 from tpuprof.capture.slot import claim, release
 from tpuprof.capture.stopping import patiently
-from tpuprof.errors import CaptureError, MissingDependencyError, TpuprofError, UsageError
+from tpuprof.errors import CaptureError, MissingDependencyError, TpuprofError
 
 logger = logging.getLogger("tpuprof")
 TERMINATION_S = 30.0  # for the trace of a process that was told to end; who told it is about to kill it
@@ -50,57 +48,6 @@ class CaptureState(enum.Enum):
     DONE = "done"
     FAILED = "failed"
     SKIPPED = "skipped"  # other processes of the program were asked for
-
-
-def capture(
-    logdir: str | os.PathLike[str] | None = None,
-    *,
-    host_tracer_level: int = 2,
-    python_tracer_level: int = 0,
-    name: str | None = None,
-    hosts: Iterable[int] | str | None = None,
-    strict: bool = False,
-    budget: Budget | None = None,
-    **options: Any,
-) -> Capture:
-    """A context manager, or a decorator, that captures what the program does inside it.
-
-    A profiler that is busy or fails does not disturb the program: the body runs, a warning is logged once,
-    and `Capture.error` holds the typed error. The body's own exceptions pass through and the profiler is
-    stopped. When the program is terminated inside, or ends, the trace is kept and marked as not complete.
-
-    As a decorator, the first call of the function is captured, later ones just run; the function's attribute
-    ``capture`` is then the capture.
-
-    Args:
-        logdir: log directory that receives ``plugins/profile/<session>/``. None makes a directory
-            ``tpuprof-…`` in the system's temporary place; tpuprof never deletes it.
-        host_tracer_level: 0 (off) to 3 (verbose).
-        python_tracer_level: 1 records every Python call, which slows the program and fills the trace.
-        name: name of the session directory instead of its start time.
-        hosts: jax processes that record, such as ``(0, 3)`` or ``"0-3"``; None for all, or for those that the
-            variable ``TPUPROF_HOSTS`` names. In the others the body runs as if there were no capture.
-        strict: raise the profiler's errors instead of recording them.
-        budget: what the recording may cost; None takes the limits of `Budget`.
-        options: ``enable_hlo_proto``, the keys of `tpuprof.capture.options.ADVANCED_KEYS`, and ``advanced``.
-
-    Raises:
-        UsageError: an option is unknown or wrong.
-        CaptureActiveError: on entry, when another capture of this process is running.
-        MissingDependencyError: on entry, when jax is not installed.
-    """
-    if callable(logdir):
-        raise UsageError("tpuprof.capture is not called yet.", hint="Write @tpuprof.capture(), with parentheses.")
-    instance("strict", strict, bool)
-    instance("budget", budget or Budget(), Budget, "Write budget=tpuprof.Budget(max_events=…).")
-    return Capture(
-        None if logdir is None else check_logdir(logdir),
-        check_options(host_tracer_level=host_tracer_level, python_tracer_level=python_tracer_level, **options),
-        name=None if name is None else check_name(name),
-        hosts=check_hosts(hosts),
-        strict=strict,
-        budget=budget,
-    )
 
 
 class Capture:
