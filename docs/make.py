@@ -1,6 +1,6 @@
 """Makes the reference pages from the code, and the README's picture from a run.
 
-python docs/make.py                    writes docs/cli.md and docs/tables.md
+python docs/make.py                    writes docs/cli.md, docs/tables.md and docs/sidecar.md
 python docs/make.py --check            says which of them are out of date; exit code 1 if any
 python docs/make.py --picture RUN      writes docs/images/report.svg from the report of a run
 """
@@ -59,7 +59,31 @@ def tables_page() -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-PAGES = {"cli.md": cli_page, "tables.md": tables_page}
+def sidecar_page() -> str:
+    """The reference of the sidecar: its fields, from their description."""
+    from tpuprof.sidecar import FIELDS, SCHEMA_VERSION
+
+    lines = [_NOTE, "", "# The sidecar", ""]
+    lines += [
+        "Beside every trace lies a small JSON file that says how, where and by what it was captured: `tpuprof.json` of",
+        "a lone process, and of the first one of a distributed program; `<trace>.tpuprof.json` of the others.",
+        "`tpuprof info` shows it, quality entries come from it, and `tpuprof info RUN --json` has all of it in",
+        "`capture`.",
+        "",
+        f"This is version {SCHEMA_VERSION}. Fields are only ever added; readers ignore those that they do not know.",
+        "Secrets in command lines and variables are masked. Of `tpuprof grab`, only what is known from outside the job",
+        "is there.",
+        "",
+        "| field | type | null | may be missing | meaning |",
+        "|---|---|---|---|---|",
+    ]
+    for field in FIELDS:
+        flags = " | ".join("yes" if flag else "" for flag in (field.nullable, field.optional))
+        lines.append(f"| `{field.path}` | {field.kind} | {flags} | {_cell(field.meaning)} |")
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {"cli.md": cli_page, "tables.md": tables_page, "sidecar.md": sidecar_page}
 
 
 def picture(run: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tpuprof
-from tests.capture.support import child_environment
+from tests.capture.support import LAUNCH, child_environment
 from tpuprof.capture import read_sidecars
 from tpuprof.report.build import build_report
 from tpuprof.sidecar import problems
@@ -17,8 +17,8 @@ from tpuprof.sidecar import problems
 PROGRAM = Path(__file__).with_name("two_processes.py")
 
 
-def run_program(logdir: Path, *arguments: str) -> list[list[str]]:
-    """The lines that each of the two processes printed about its captures."""
+def run_program(*arguments: str, under: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+    """What each of the two processes said on stdout and stderr; `under` is a command that starts each of them."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -27,7 +27,7 @@ def run_program(logdir: Path, *arguments: str) -> list[list[str]]:
     )
     processes = [
         subprocess.Popen(
-            [sys.executable, str(PROGRAM), str(index), "2", str(port), str(logdir), *arguments],
+            [*under, sys.executable, str(PROGRAM), str(index), "2", str(port), *arguments],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -42,16 +42,16 @@ def run_program(logdir: Path, *arguments: str) -> list[list[str]]:
             process.kill()
     for process, (_, errors) in zip(processes, outputs, strict=True):
         assert process.returncode == 0, errors
-    states = ("done ", "skipped ", "failed ")
-    return [[line for line in out.splitlines() if line.startswith(states)] for out, _ in outputs]
+    return outputs
 
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory) -> Path:
     logdir = tmp_path_factory.mktemp("pod")
-    first, second = run_program(logdir)
+    outputs = [out.splitlines() for out, _ in run_program(str(logdir))]
+    first, second = ([line.split() for line in lines if line.startswith("done ")] for lines in outputs)
     assert first == second
-    assert [line.split()[:2] for line in first] == [["done", "None"]] * 2
+    assert [line[:2] for line in first] == [["done", "None"]] * 2
     return logdir
 
 
@@ -110,12 +110,15 @@ def test_the_report_merges_the_processes_on_one_clock(sessions):
         assert abs(offset) <= clocks.residual_ps[name] + 20_000_000_000
 
 
-def test_only_the_asked_process_records_and_the_manifest_says_who(tmp_path):
-    first, second = run_program(tmp_path, "1")
-    assert [line.split()[0] for line in first] == ["skipped", "skipped"]
-    assert [line.split()[0] for line in second] == ["done", "done"]
-    sessions = sorted((tmp_path / "plugins" / "profile").iterdir())
-    assert [sorted(path.suffix for path in session.iterdir()) for session in sessions] == [[".json", ".pb"]] * 2
-    content = json.loads((sessions[0] / "tpuprof.json").read_text())
+def test_an_unmodified_program_is_captured_on_the_process_asked_for(tmp_path):
+    under = (*LAUNCH, "--logdir", str(tmp_path), "--steps", "3:6", "--hosts", "1", "--")
+    first, second = run_program(under=under)
+    assert "There is no run: other processes of the program were asked for with --hosts." in first[1]
+    (session,) = (tmp_path / "plugins" / "profile").iterdir()
+    assert f"The run is in {session}." in second[1]
+    assert sorted(path.suffix for path in session.iterdir()) == [".json", ".pb"]
+    content = json.loads((session / "tpuprof.json").read_text())
     assert content["process_index"] == 1
     assert content["run"]["expected_processes"] == [1]
+    assert content["first_step"] == 3
+    assert "hosts_missing" not in {entry.id for entry in tpuprof.load(session).quality}
