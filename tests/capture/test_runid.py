@@ -273,6 +273,25 @@ def test_a_process_that_was_not_asked_for_runs_its_body_alone(new_capture, proce
     assert after.path is not None
 
 
+def test_hosts_that_saw_the_same_slow_step_share_a_run(new_capture, process, monkeypatch):
+    shared = Store()
+    monkeypatch.setattr(runid, "distributed_client", lambda: shared)
+    paths = []
+    for index, ratio in enumerate((2.31, 2.29)):
+        monkeypatch.setattr(runid, "elections", election.Elections())
+        fake = FakeProfiler(process, process_count=2, index=index)
+        with new_capture(profiler=fake, trigger=f"launcher: slow step 37: {ratio} medians") as made:
+            pass
+        paths.append(made.path)
+    assert paths[0] == paths[1]
+    monkeypatch.setattr(runid, "elections", election.Elections())
+    with new_capture(
+        profiler=FakeProfiler(process, process_count=2), trigger="launcher: slow step 38: 2 medians"
+    ) as made:
+        pass
+    assert made.path != paths[0]
+
+
 def test_processes_that_cannot_agree_still_write_and_say_so(new_capture, process, monkeypatch):
     monkeypatch.setattr(runid, "distributed_client", lambda: None)
     for name in [name for name in os.environ if name.startswith(("SLURM_", "TPU_", "MEGASCALE_", "JOBSET_"))]:

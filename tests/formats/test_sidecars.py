@@ -163,6 +163,7 @@ def times(before: int, during: int, after: int = 0, steps: int = 20) -> dict[str
         (times(0, 1_200_000, 1_000_000), "instead of 1 ms after"),
         (times(1_000_000, 1_200_000, steps=2), None),
         (times(1_000_000, 500_000), None),
+        (times(20_000, 40_000), None),
         ({}, None),
     ],
 )
@@ -174,9 +175,9 @@ def test_overhead_is_told_above_five_percent(measured: dict[str, Any], expected:
 
 
 def test_the_process_with_most_overhead_is_told() -> None:
-    processes = [Process(f"h{n}", content(n, 3, step_time=times(100, 100 + 10 * n))) for n in range(3)]
+    processes = [Process(f"h{n}", content(n, 3, step_time=times(10**6, 10**6 + 10**5 * n))) for n in range(3)]
     (entry,) = run_quality(processes, [], 3)
-    assert entry.scope["during_ns"] == 120
+    assert entry.scope["during_ns"] == 1_200_000
     assert "medians on h2" in entry.message
 
 

@@ -306,10 +306,15 @@ class Capture:
         assert self._logdir is not None
         check_disk(self._logdir, self._budget, len(data))
         identity = self._environment.identity()
-        first, started = self.facts.get("first_step"), self._start_ns / 1e9
-        reason = self._trigger if first is None else f"from step {first}"  # triggers may name what only one host saw
-        hurried = self.ended_early is not None
-        run = join_run(self._logdir, identity, reason=reason, started=started, name=self._name, hurried=hurried)
+        run = join_run(
+            self._logdir,
+            identity,
+            # How slow a slow step was differs from host to host; which one it was does not.
+            reason=self._trigger.rpartition(": ")[0] if "slow step" in self._trigger else self._trigger,
+            started=self._start_ns / 1e9,
+            name=self._name,
+            hurried=self.ended_early is not None,
+        )
         trace_file = store(data, self._logdir, identity, started=self._started, name=run.name)
         times.append(time.perf_counter())
         drain_s, stop_s, write_s = (round(b - a, 6) for a, b in pairwise(times))

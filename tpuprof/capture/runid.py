@@ -60,7 +60,7 @@ def join_run(
     Args:
         logdir: where the run will be.
         identity: this process.
-        reason: why it captured, such as ``from step 10``; processes with other reasons are in other runs.
+        reason: why it captured, such as ``steps 10:13``; processes with other reasons are in other runs.
         started: when its window began, in seconds since the epoch.
         name: the session directory that the user asked for.
         environment: the variables of the process; by default its own.

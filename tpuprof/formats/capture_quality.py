@@ -11,6 +11,7 @@ from tpuprof.text import plural
 from tpuprof.units import format_percent, format_ps
 
 OVERHEAD_LIMIT = 0.05  # a step that is longer by more than this was disturbed by being recorded
+OVERHEAD_FLOOR_NS = 20_000  # marks around nothing but the launch of work take as long today and otherwise tomorrow
 _FEWEST_STEPS = 3
 _TOLD = 8
 _COMPARED_VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
@@ -112,7 +113,7 @@ def _overhead(process: Process) -> tuple[float, Quality] | None:
     else:
         return None
     longer = during / usual - 1
-    if longer <= OVERHEAD_LIMIT:
+    if longer <= OVERHEAD_LIMIT or during - usual <= OVERHEAD_FLOOR_NS:
         return None
     message = (
         f"Steps took {format_percent(longer)} longer while they were recorded: {format_ps(during * 1000)} instead of "
