@@ -51,6 +51,12 @@ def test_the_facts_of_a_capture_in_words() -> None:
     }
 
 
+def test_steps_may_be_shorter_in_the_window() -> None:
+    assert facts({"step_time": {"during_ns": 5_000_000, "after_ns": 10_000_000}}) == {
+        "step time": "5 ms during, 10 ms after (50.00 % shorter)"
+    }
+
+
 def test_nothing_is_said_without_a_sidecar_or_of_what_is_usual() -> None:
     assert capture_listings({}) == ()
     assert facts({"options": {"host_tracer_level": 2, "python_tracer_level": 0, "enable_hlo_proto": True}}) == {}

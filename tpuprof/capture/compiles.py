@@ -5,6 +5,7 @@ A compilation inside a window spoils its steps; one after the first steps is oft
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -79,3 +80,11 @@ class CompileLog:
 
 
 compile_log = CompileLog()
+
+
+def _forked() -> None:
+    # The thread that held the lock may not be in the child.
+    compile_log._lock = threading.Lock()  # pyright: ignore[reportPrivateUsage]
+
+
+os.register_at_fork(after_in_child=_forked)

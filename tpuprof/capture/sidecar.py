@@ -59,7 +59,7 @@ def describe(
 ) -> dict[str, Any]:
     """The content of a sidecar: JSON values, durations in seconds, times in UTC, secrets masked.
 
-    Writes the HLO of noted programs beside the trace.
+    Writes the HLO of noted programs beside the trace, if the capture is complete.
     """
     member = run or Membership()
     return {
@@ -103,7 +103,8 @@ def describe(
         },
         "options": options.as_dict(),
         "compiles": compile_log.report(timing.start_ns, timing.stop_ns),
-        "programs": describe_programs(trace_file.parent, identity.process_index),
+        # A program that is about to be killed has no time for texts of megabytes.
+        "programs": describe_programs(trace_file.parent, identity.process_index) if complete else [],
         "errors": [*errors, *([member.problem] if member.problem else [])],
     }
 

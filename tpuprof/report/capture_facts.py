@@ -77,7 +77,10 @@ def _step_time(times: Mapping[str, Any]) -> str:
     told = {when: _integer(times.get(f"{when}_ns")) for when in ("before", "during", "after")}
     parts = [f"{format_ps(ns * _PS_PER_NS)} {when}" for when, ns in told.items() if ns]
     usual, during = told["before"] or told["after"], told["during"]
-    return ", ".join(parts) + (f" ({format_percent(during / usual - 1)} longer)" if usual and during else "")
+    if not usual or not during:
+        return ", ".join(parts)
+    change = during / usual - 1
+    return f"{', '.join(parts)} ({format_percent(abs(change))} {'longer' if change >= 0 else 'shorter'})"
 
 
 def _compilations(compiles: Mapping[str, Any]) -> str:
