@@ -8,14 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import tpuprof
 from tests.capture.support import child_environment
 from tpuprof.capture import grab as grab_module
 from tpuprof.capture.grab import check_addresses, grab
 from tpuprof.cli import main
-from tpuprof.cli.grab import command
 from tpuprof.errors import CaptureError, MissingDependencyError, UsageError
 from tpuprof.sidecar import problems
 
@@ -51,12 +49,12 @@ def server():
 
 
 @needs_xprof
-def test_a_running_job_is_captured_from_outside(server, tmp_path):
-    done = CliRunner().invoke(command, [server, "--for", "300ms", "--logdir", str(tmp_path / "log")])
-    assert done.exit_code == 0, done.output
+def test_a_running_job_is_captured_from_outside(server, tmp_path, capsys):
+    assert main(["grab", server, "--for", "300ms", "--logdir", str(tmp_path / "log")]) == 0
+    said = capsys.readouterr()
     (session,) = (tmp_path / "log" / "plugins" / "profile").iterdir()
-    assert done.stdout == f"{session}\n"
-    assert f"tpuprof report {session}" in done.stderr
+    assert said.out == f"{session}\n"
+    assert f"tpuprof report {session}" in said.err
     assert [path.name for path in (tmp_path / "log").iterdir()] == ["plugins"]
     trace = tpuprof.load(session)
     assert trace.n_steps >= 5
