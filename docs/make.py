@@ -1,6 +1,6 @@
 """Makes the reference pages from the code, and the README's picture from a run.
 
-python docs/make.py                    writes docs/cli.md, docs/tables.md and docs/sidecar.md
+python docs/make.py                    writes docs/{cli,tables,sidecar}.md, and the table in docs/hardware.md
 python docs/make.py --check            says which of them are out of date; exit code 1 if any
 python docs/make.py --picture RUN      writes docs/images/report.svg from the report of a run
 """
@@ -20,6 +20,8 @@ DOCS = Path(__file__).parent
 PICTURE = DOCS / "images" / "report.svg"
 PICTURE_WIDTH = 100
 _FONT_FACE = re.compile(r"@font-face\s*\{[^}]*\}\s*")
+_TABLE_BEGIN = "<!-- The table is made by `python docs/make.py`. -->"
+_TABLE_END = "<!-- End of the table. -->"
 _NOTE = "<!-- Made by `python docs/make.py`; edit the code instead. -->"
 
 
@@ -29,7 +31,10 @@ def cli_page() -> str:
 
     lines = [_NOTE, "", "# The command line", "", *_command(group, "tpuprof", level=2)]
     for name, (module, _) in COMMANDS.items():
-        lines += _command(import_module(module).command, f"tpuprof {name}", level=2)
+        command = import_module(module).command
+        lines += _command(command, f"tpuprof {name}", level=2)
+        if isinstance(command, click.Group):
+            lines += _subcommands(command, f"tpuprof {name}")
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -83,7 +88,20 @@ def sidecar_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES = {"cli.md": cli_page, "tables.md": tables_page, "sidecar.md": sidecar_page}
+def hardware_page() -> str:
+    """The page on hardware as it is, with the table of chips made anew."""
+    from tpuprof.report.hardware import hardware_result
+    from tpuprof.report.listing import markdown_table
+
+    before, begin, rest = (DOCS / "hardware.md").read_text(encoding="utf-8").partition(_TABLE_BEGIN)
+    _, end, after = rest.partition(_TABLE_END)
+    if not begin or not end:
+        raise ValueError("docs/hardware.md lacks the marks of its table")
+    lines = markdown_table(hardware_result(None, ()).listings[0])
+    return "\n".join([f"{before}{begin}", "", *lines, "", f"{end}{after}"])
+
+
+PAGES = {"cli.md": cli_page, "tables.md": tables_page, "sidecar.md": sidecar_page, "hardware.md": hardware_page}
 
 
 def picture(run: str) -> str:
@@ -105,7 +123,29 @@ def picture(run: str) -> str:
     return _FONT_FACE.sub("", svg)  # a picture loads nothing from elsewhere; the text is set to its width anyway
 
 
-def _command(command: click.Command, path: str, level: int) -> list[str]:
+def _subcommands(group: click.Group, path: str, level: int = 3) -> list[str]:
+    """The options that all subcommands share, once; then every subcommand with its own."""
+    from tpuprof.cli.commands import group as commands
+
+    context = click.Context(group, info_name=path)
+    context.help_option_names = commands.context_settings["help_option_names"]
+    found: dict[str, click.Command] = {}
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if command is None:
+            raise ValueError(f"{path} {name} is listed and does not exist")
+        found[name] = command
+    tables = [[_option(option, context) for option in _options_of(command, context)] for command in found.values()]
+    shared = [row for row in tables[0] if all(row in table for table in tables)] if tables else []
+    lines = ["Options of all subcommands:", "", "| option | meaning |", "|---|---|", *shared, ""] if shared else []
+    for name, command in found.items():
+        lines += _command(command, f"{path} {name}", level=level, leave_out=frozenset(shared))
+        if isinstance(command, click.Group):
+            lines += _subcommands(command, f"{path} {name}", level + 1)
+    return lines
+
+
+def _command(command: click.Command, path: str, level: int, leave_out: frozenset[str] = frozenset()) -> list[str]:
     from tpuprof.cli.commands import group
 
     context = click.Context(command, info_name=path)
@@ -115,12 +155,15 @@ def _command(command: click.Command, path: str, level: int) -> list[str]:
     lines += ["```", usage, "```", ""]
     for paragraph in (command.help or "").strip().split("\n\n"):
         lines += [_cell(" ".join(paragraph.split())), ""]
-    options = [option for option in command.get_params(context) if isinstance(option, click.Option)]
-    if options:
-        lines += ["| option | meaning |", "|---|---|"]
-        lines += [_option(option, context) for option in options]
-        lines.append("")
+    rows = [_option(option, context) for option in _options_of(command, context)]
+    rows = [row for row in rows if row not in leave_out]
+    if rows:
+        lines += ["| option | meaning |", "|---|---|", *rows, ""]
     return lines
+
+
+def _options_of(command: click.Command, context: click.Context) -> list[click.Option]:
+    return [option for option in command.get_params(context) if isinstance(option, click.Option)]
 
 
 def _option(option: click.Option, context: click.Context) -> str:

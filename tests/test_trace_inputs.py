@@ -10,9 +10,11 @@ import pandas as pd
 import pytest
 
 import tpuprof
-from tests.inputs import changes, clean, damaged_json
+from tests.inputs import capped_json, changes, clean, damaged_json
 from tests.inputs.clean import FUSION_2_FLOPS
 from tpuprof.errors import UnsupportedContainerError
+from tpuprof.formats.recording import EVENT_CAP
+from tpuprof.formats.trace_json import read_trace_json
 from tpuprof.report import build_report
 from tpuprof.tables.schemas import IDLE_CAUSES, PARTS
 
@@ -203,6 +205,29 @@ def test_f04c_two_of_eight_cores_are_not_scaled(tmp_path: Path) -> None:
     assert len(trace.breakdown()["per_device"]) == 2
     assert ids_of(trace) == ["cores_missing"]
     assert "2 of 8" in entry_of(trace, "cores_missing").message
+
+
+@pytest.mark.parametrize("cap", [1000, pytest.param(EVENT_CAP, marks=pytest.mark.slow)])
+def test_f06_a_json_that_ends_at_its_converters_cap(tmp_path: Path, cap: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if cap != EVENT_CAP:
+        monkeypatch.setattr("tpuprof.formats.load.EVENT_CAP", cap)
+        monkeypatch.setitem(read_trace_json.__kwdefaults__, "event_cap", cap)
+    both, alone = capped_json.f06(tmp_path, cap)
+    trace = load(both)
+    assert_is_f00(trace)
+    assert trace.sources[0].format == "xplane"
+    assert ids_of(trace) == ["json_truncated"]
+    scope = entry_of(trace, "json_truncated").scope
+    assert (scope["json_events"], scope["xplane_events"]) == (cap, cap - capped_json.OTHER + 21)
+
+    trace = load(alone)
+    assert parts_of(trace) == {0: CLEAN}
+    assert trace.n_steps == 1
+    assert sum(recording.space.count_events() for recording in trace.recordings) == cap
+    entry = entry_of(trace, "events_capped")
+    assert entry.count == cap
+    assert (entry.scope["device_ps"], entry.scope["window_ps"]) == (1000 * US, 3000 * US)
+    assert "33 % of the window" in entry.message
 
 
 @pytest.mark.parametrize("damage", sorted(damaged_json.DAMAGES))

@@ -17,6 +17,7 @@ from tpuprof.quality import Quality, Severity
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tpuprof.roofline import HardwareOptions, Roofline
     from tpuprof.trace import Trace
 
 Confidence = Literal["low", "medium", "high"]
@@ -44,6 +45,9 @@ _ASPECT_OF_QUALITY = {
     "hlo_missing": "hlo",
     "hlo_unreadable": "hlo",
     "hlo_not_joined": "hlo",
+    "capture_start_transient": None,
+    "lead_in": None,
+    "window_not_covered": "steps",
     "sidecar_unreadable": None,
     "collector_warning": None,
 }
@@ -118,10 +122,12 @@ class Context:
     Args:
         trace: the run; must not be changed.
         floor: findings below this share of a step are left out.
+        hardware: what the run is set against; null for what the trace names.
     """
 
     trace: Trace
     floor: float = FLOOR
+    hardware: HardwareOptions | None = None
 
     @cached_property
     def breakdown(self) -> dict[str, Any] | None:
@@ -147,6 +153,18 @@ class Context:
         return self.trace.partition.take(counted)
 
     @cached_property
+    def roofline(self) -> Roofline:
+        """What the ops of counted steps cost, against the hardware.
+
+        Raises:
+            UsageError: ``hardware`` names no chip, or a figure in it is wrong.
+            InputError: a file named by it cannot be read.
+        """
+        from tpuprof.roofline import HardwareOptions, roofline
+
+        return roofline(self.trace, self.hardware or HardwareOptions())
+
+    @cached_property
     def op_groups(self) -> pd.DataFrame:
         """Ops of counted steps by (op, module): table ``op_stats`` over them, so that ``self_ps`` over ``pairs`` is
         the mean per step."""
@@ -166,25 +184,7 @@ class Context:
 
     def counted(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Those rows (with columns ``device`` and ``step``) that lie in counted steps; all of them without steps."""
-        import numpy as np
-
-        if self.trace.step_source == "none":
-            return rows
-        steps = self.trace.steps
-        wanted = steps[steps["counted"]]
-        if len(wanted) == len(steps) and not bool(rows["step"].isna().any()):
-            return rows
-        # One integer per (core, step): joining text keys would cost more than everything else.
-        numbers = np.unique(steps["step"].to_numpy())
-        width = len(numbers) + 1
-
-        def key(frame: pd.DataFrame) -> Any:
-            at = np.searchsorted(numbers, frame["step"].astype("Int64").to_numpy(np.int64, na_value=0))
-            at = np.where(np.asarray(frame["step"].isna()), len(numbers), at)
-            codes = frame["device"].cat.set_categories(steps["device"].cat.categories).cat.codes.to_numpy(np.int64)
-            return codes * width + at
-
-        return rows[np.isin(key(rows), key(wanted))].reset_index(drop=True)
+        return self.trace.counted(rows)
 
     def fraction(self, ps: float) -> float:
         """A time per step as a share of the mean step; 0 without a step."""

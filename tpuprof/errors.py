@@ -90,6 +90,28 @@ class WorkerError(TpuprofError):
     """A process that read host files ended before it was done."""
 
 
+class StoreError(InputError):
+    """A run store cannot be opened, read or written."""
+
+
+class StoreNotFoundError(StoreError, FileNotFoundError):
+    """There is no run store at the given place."""
+
+
+class StoreBusyError(StoreError):
+    """Others keep the run store locked for longer than was waited."""
+
+
+class StoreVersionError(StoreError):
+    """The run store was made by a newer tpuprof, or needs an upgrade that was not allowed."""
+
+
+class UnlikeRunsError(TpuprofError):
+    """Runs of different programs or different hardware would be compared."""
+
+    exit_code = 5
+
+
 class CaptureError(TpuprofError):
     """A capture could not be started, stopped or saved."""
 

@@ -47,3 +47,11 @@ def worst(entries: Iterable[Quality]) -> Severity | None:
     """The highest severity among the entries, null if there are none."""
     found = [SEVERITIES.index(entry.severity) for entry in entries]
     return SEVERITIES[max(found)] if found else None
+
+
+def ordered(entries: Iterable[Quality]) -> tuple[Quality, ...]:
+    """Errors first; equal entries once."""
+    seen: dict[str, Quality] = {}
+    for entry in entries:
+        seen.setdefault(f"{entry.id}\0{entry.message}", entry)
+    return tuple(sorted(seen.values(), key=lambda entry: -SEVERITIES.index(entry.severity)))

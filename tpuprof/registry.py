@@ -70,7 +70,12 @@ def analyze(trace: Trace, analyzers: Iterable[Analyzer | Outcome] | None = None,
         analyzers: null for all installed ones.
         floor: findings below this share of a step are left out.
     """
-    context = Context(trace, floor)
+    return analyze_context(Context(trace, floor), analyzers)
+
+
+def analyze_context(context: Context, analyzers: Iterable[Analyzer | Outcome] | None = None) -> Analysis:
+    """Runs analyzers on a context, whose facts they share with the caller."""
+    trace = context.trace
     findings: list[Finding] = []
     outcomes: list[Outcome] = []
     chosen = discover() if analyzers is None else analyzers

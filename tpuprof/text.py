@@ -1,4 +1,4 @@
-"""Texts for people: names without control characters, and the plural.
+"""Texts for people: names without control characters, the plural, ranges of numbers.
 
 Names in a trace come from whoever made it. Shown as they are they could move the cursor, recolour the terminal or
 forge lines of output, so every view passes them through :func:`clean`.
@@ -7,6 +7,7 @@ forge lines of output, so every view passes them through :func:`clean`.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 REPLACEMENT = "\ufffd"
 
@@ -18,6 +19,7 @@ _ESCAPES = re.compile(
     r"|\x1b[ -/]*[0-~]"
     r"|\x9b[0-?]*[ -/]*[@-~]"
 )
+_FORMULA = ("=", "+", "-", "@")
 _SPACES = re.compile("[\t\n\x0b\x0c\r\x85\u2028\u2029]+")
 # C0, C1, zero-width and direction marks, lone surrogates and noncharacters (which XML forbids).
 _UNSAFE = re.compile(
@@ -31,6 +33,16 @@ def clean(text: object) -> str:
     return _UNSAFE.sub(REPLACEMENT, _SPACES.sub(" ", one))
 
 
+def csv_text(text: object) -> str:
+    """Clean text for a cell of a CSV file.
+
+    Spreadsheets run a text that begins with ``=``, ``+``, ``-`` or ``@`` as a formula. Names come from whoever made the
+    trace, so such a one gets an apostrophe before it, which keeps it a text. Numbers do not pass through here.
+    """
+    shown = clean(text)
+    return f"'{shown}" if shown.lstrip().startswith(_FORMULA) else shown
+
+
 def plural(count: int, noun: str) -> str:
     """``1 core``, ``1,200 cores``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural_noun(noun)}"
@@ -39,3 +51,15 @@ def plural(count: int, noun: str) -> str:
 def plural_noun(noun: str) -> str:
     """``cores``, ``entries``."""
     return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+
+
+def number_ranges(numbers: Sequence[int], shown: int = 6) -> str:
+    """``0 to 6, 9`` for ascending numbers; the rest of a long list is left out."""
+    ends: list[list[int]] = []
+    for number in numbers:
+        if ends and number == ends[-1][1] + 1:
+            ends[-1][1] = number
+        else:
+            ends.append([number, number])
+    texts = [str(first) if first == last else f"{first} to {last}" for first, last in ends[:shown]]
+    return ", ".join(texts) + (" …" if len(ends) > shown else "")

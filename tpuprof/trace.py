@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tpuprof.capture_notes import not_covered
 from tpuprof.engine import Progress
 from tpuprof.errors import UsageError
 from tpuprof.formats.discover import find_run
 from tpuprof.formats.recording import Source
 from tpuprof.formats.recordings import Recordings
 from tpuprof.formats.sidecars import read_sidecars
+from tpuprof.formats.xspace import I32
 from tpuprof.hlo import load_hlo
-from tpuprof.quality import SEVERITIES, Quality, worst
+from tpuprof.quality import Quality, ordered, worst
 from tpuprof.reading import read_hosts
 from tpuprof.summary import html_summary, rich_summary
 from tpuprof.tables.build import Built, build
@@ -61,8 +63,9 @@ def load(
     outside = load_hlo(str(hlo)) if hlo is not None else []
     programs = Programs(run_facts.programs, outside)
     built = build(run_facts, programs, step_program)
-    metadata, sidecar_quality = read_sidecars(files)
-    quality = _ordered([*(q for r in recordings.heads for q in r.quality), *sidecar_quality, *built.quality])
+    metadata, notes_quality = read_sidecars(files)
+    covered = not_covered(metadata, built)
+    quality = ordered([*(q for r in recordings.heads for q in r.quality), *notes_quality, *covered, *built.quality])
     return Trace(
         name=files.name,
         path=files.path,
@@ -163,6 +166,13 @@ class Trace:
         from tpuprof.tables.frames import ops_frame
 
         return self._in_steps(ops_frame(self.built))
+
+    @cached_property
+    def op_rows(self) -> I32:
+        """For each row of ``ops`` the row of ``built.infos`` that says what the op is."""
+        from tpuprof.tables.frames import op_rows
+
+        return op_rows(self.built, self.selected_steps)
 
     @cached_property
     def modules(self) -> pd.DataFrame:
@@ -275,6 +285,12 @@ class Trace:
             chosen = numbers if chosen is None else numbers & chosen
         return replace(self, built=built, selected_steps=chosen)
 
+    def counted(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Those rows (with columns ``device`` and ``step``) that lie in counted steps; all of them without steps."""
+        from tpuprof.tables.stats import in_counted_steps
+
+        return rows if self.step_source == "none" else in_counted_steps(rows, self.steps)
+
     def op_stats(self, by: str = "op") -> pd.DataFrame:
         """Ops aggregated by ``op``, ``kind``, ``scope``, ``source`` or ``module``, largest self time first."""
         from tpuprof.tables.stats import op_stats
@@ -344,11 +360,3 @@ def _must_exist(what: str, missing: list[Any], known: list[Any]) -> None:
     if missing:
         shown = ", ".join(str(k) for k in known[:20]) + (" …" if len(known) > 20 else "")
         raise UsageError(f"There is no {what} {missing[0]!r} in this run.", hint=f"It has: {shown or 'none'}.")
-
-
-def _ordered(entries: Iterable[Quality]) -> tuple[Quality, ...]:
-    """Errors first; equal entries once."""
-    seen: dict[str, Quality] = {}
-    for entry in entries:
-        seen.setdefault(f"{entry.id}\0{entry.message}", entry)
-    return tuple(sorted(seen.values(), key=lambda entry: -SEVERITIES.index(entry.severity)))

@@ -13,11 +13,11 @@ from tpuprof.units import format_percent, format_ps
 from tpuprof_analyzers.common import PAGES, of_step, place, program_of, top_rows
 from tpuprof_analyzers.independent import independent_ps
 
-KEYS = ["op", "kind", "form", "module", "scope", "source"]
+KEYS = ["op", "kind", "form", "module", "scope", "source", "mesh_axes"]
 HIDES_NOTHING = 0.1
 LOOKED_AT = 20
 """How many collectives, the most exposed first, are looked up in the HLO."""
-_COLUMNS = ("op", "kind", "form", "module", "scope", "source", "occurrences", "per_step_ps")
+_COLUMNS = (*KEYS, "occurrences", "per_step_ps")
 
 
 class Collectives:
@@ -70,8 +70,10 @@ def _exposed(context: Context, groups: pd.DataFrame, ps: float) -> Finding:
             f" The largest of {len(groups)} is {first['op']}{place(first)} with {format_ps(first['per_step_ps'])}."
         )
         scope = _scope(first)
-    kinds = groups.groupby("kind", sort=False)["per_step_ps"].sum().nlargest(4)
-    by_kind = ", ".join(f"{kind} {format_ps(float(total))}" for kind, total in kinds.items())
+    kinds, axes = _largest(groups, "kind"), _largest(groups, "mesh_axes")
+    by_kind, by_axes = (", ".join(f"{name} {format_ps(ps)}" for name, ps in of.items()) for of in (kinds, axes))
+    if by_axes:
+        by_kind += f"; by mesh axis {by_axes}"
     return context.finding(
         "TPU301",
         "Collectives are exposed",
@@ -82,9 +84,15 @@ def _exposed(context: Context, groups: pd.DataFrame, ps: float) -> Finding:
         "collectives.",
         ps,
         confidence=context.confidence("steps", "cores"),
-        evidence={"collectives": rows, "kinds": {str(kind): float(total) for kind, total in kinds.items()}},
+        evidence={"collectives": rows, "kinds": kinds, **({"mesh_axes": axes} if axes else {})},
         scope=scope,
     )
+
+
+def _largest(groups: pd.DataFrame, column: str) -> dict[str, float]:
+    """Exposed time per step by the values of a column that are known, the four largest."""
+    sums = groups.groupby(column, sort=False)["per_step_ps"].sum().nlargest(4)
+    return {str(name): float(total) for name, total in sums.items()}
 
 
 def _idle_async(context: Context, groups: pd.DataFrame, bound_ps: float) -> list[Finding]:

@@ -50,8 +50,6 @@ PAIRS = {
     "send": ("send.29", "send-done.29", "host send", "host send-done", "host"),
     "recv": ("recv.30", "recv-done.30", "host recv", "host recv-done", "host"),
 }  # fmt: skip
-# SparseCore work that is no collective is a wait of the TensorCore from its issue on.
-_SPARSECORE = ("dma_wait", "dma_wait")
 _KINDS = {"collective": ("collective", "collective"), "dma": ("data_movement", "dma_wait"),
           "host": ("host_transfer", "host_transfer")}  # fmt: skip
 _CONTAINERS = {"while": "while.33", "inner while": "while.37", "conditional": "conditional.34", "call": "call.35"}
@@ -105,7 +103,7 @@ class TpuCore:
         """The start half of a pair."""
         instruction, _, category, _, what = PAIRS[pair]
         self._open.setdefault(pair, []).append(self.at)
-        self.row(instruction, category, duration, (_SPARSECORE if pair == "lookup" else _KINDS[what])[0])
+        self.row(instruction, category, duration, _KINDS[what][0])
 
     def finish(self, pair: str, duration: Us) -> None:
         """The done half of the pair that was started first."""

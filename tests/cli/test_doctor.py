@@ -37,6 +37,19 @@ def test_a_sound_installation(run: Run) -> None:
     assert {"tpuprof", "python", "numpy", "pandas", "jax"} <= {check["name"] for check in document["checks"]}
 
 
+@pytest.mark.parametrize(("columns", "cut"), [(None, False), ("60", True)])
+def test_what_is_piped_is_cut_only_to_a_width_that_was_asked_for(
+    run: Run, monkeypatch: pytest.MonkeyPatch, columns: str | None, cut: bool
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns is not None:
+        monkeypatch.setenv("COLUMNS", columns)
+    code, out, _ = run("doctor")
+    assert code == 0
+    assert (str(ROOT / "tpuprof") not in out) is cut
+    assert ("…" in out) is cut
+
+
 def test_jax_is_not_imported_unasked() -> None:
     code = "import sys\nfrom tpuprof.cli import main\nmain(['doctor', '-q'])\nassert 'jax' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=120, check=False)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpuprof.report.listing import md
-from tpuprof.text import clean, plural
+from tpuprof.report.listing import md, to_csv
+from tpuprof.text import clean, csv_text, number_ranges, plural
 
 
 @pytest.mark.parametrize(
@@ -52,3 +53,33 @@ def test_markdown_cells_hold_no_live_markup(text: str) -> None:
 
 def test_plural() -> None:
     assert [plural(1, "core"), plural(0, "core"), plural(1200, "entry")] == ["1 core", "0 cores", "1,200 entries"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("=HYPERLINK(1)", "'=HYPERLINK(1)"), ("+1", "'+1"), ("-x", "'-x"), ("@SUM(1)", "'@SUM(1)"), (" =1", "' =1"),
+        ("\t=1", "' =1"), ("\x1b[31m=1", "'=1"), ("a=b", "a=b"), ("fusion.1", "fusion.1"), ("", ""), ("'=1", "'=1"),
+    ],
+)  # fmt: skip
+def test_a_csv_cell_is_no_formula(raw: str, shown: str) -> None:
+    assert csv_text(raw) == shown
+
+
+def test_csv_keeps_numbers_as_they_are() -> None:
+    rows = [{"name": "=1+1", "a": -5, "b": -0.5, "c": None, "d": True}]
+    assert to_csv(rows, ("name", "a", "b", "c", "d")) == "name,a,b,c,d\n'=1+1,-5,-0.5,,true\n"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "shown"),
+    [
+        ([], ""),
+        ([3], "3"),
+        ([0, 1, 2], "0 to 2"),
+        ([0, 2, 3, 9], "0, 2 to 3, 9"),
+        (range(0, 20, 2), "0, 2, 4, 6, 8, 10 …"),
+    ],
+)
+def test_number_ranges(numbers: Sequence[int], shown: str) -> None:
+    assert number_ranges(numbers) == shown

@@ -190,7 +190,8 @@ def test_columns_give_way_from_the_least_important() -> None:
         result = Result(RESULTS["ops"].document, "ops", (), (listing,))
         return render_result(result, "table", Screen(width)).splitlines()[-9].split()
 
-    assert headings(140) == ["op", "kind", "count", "total", "self", "mean", "share", "scope"]
+    costs = ["FLOPs", "HBM", "bound", "by", "of", "bound", "recoverable"]
+    assert headings(200) == ["op", "kind", "count", "total", "self", "mean", "share", *costs, "scope"]
     assert headings(60) == ["op", "kind", "self", "mean", "share"]
     assert headings(40) == ["op", "self", "share"]
 

@@ -16,7 +16,8 @@ SNAPSHOT = Path(__file__).with_name("report_100.txt")
 
 
 def drawn() -> str:
-    return render_report(build_report(fake_trace(4, quality=QUALITY)), "table", Screen(100))
+    """Without analyzers, as in all tests of views."""
+    return render_report(build_report(fake_trace(4, quality=QUALITY), ()), "table", Screen(100))
 
 
 def test_looks_as_before() -> None:

@@ -30,10 +30,13 @@ REQUIRED = {
     "click": "click",
     "rich": "rich",
     "fsspec": "fsspec",
+    "sqlalchemy": "sqlalchemy",
+    "alembic": "alembic",
 }
 """Distribution → module to import. A test compares them with what the package declares."""
 
 OPTIONAL = {
+    "psycopg": ("a run store in PostgreSQL", 'pip install "tpuprof[postgres]"'),
     "jax": ("capture and the demo", 'pip install "tpuprof[capture]"'),
     "jaxlib": ("capture and the demo", 'pip install "tpuprof[capture]"'),
     "libtpu": ("capture on TPUs", 'pip install "jax[tpu]" in the job\'s environment'),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
 
+from tpuprof.cli.names import unknown_name
 from tpuprof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +26,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "scopes": ("tpuprof.cli.scopes", "Show the tree of name scopes with the time of each."),
     "export": ("tpuprof.cli.export", "Write a run, or part of it, for another program or another person."),
     "memory": ("tpuprof.cli.memory", "Show how much memory programs need, and what is live at the peak."),
+    "calc": ("tpuprof.cli.calc", "Calculate one number of the hardware, with its derivation."),
+    "hardware": (
+        "tpuprof.cli.hardware",
+        "Show what is known of chips: peaks, memories, networks, each number with its source.",
+    ),
+    "history": ("tpuprof.cli.history", "Keep what runs measured, and see when it changed."),
     "explain": ("tpuprof.cli.explain", "Explain a rule: what a finding means, what to try, when it is wrong."),
     "demo": (
         "tpuprof.cli.demo",
@@ -58,11 +64,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As usual, but a mistyped name is answered with the closest ones."""
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=2)
-            hint = (
-                f" Did you mean {' or '.join(near)}?" if near else f" Commands: {', '.join(self.list_commands(ctx))}."
-            )
-            raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx)
+            raise click.UsageError(unknown_name("command", args[0], self.list_commands(ctx)), ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

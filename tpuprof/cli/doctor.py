@@ -21,6 +21,6 @@ def command(ask_jax: bool, output: Output) -> None:
     from tpuprof.report.render import render_result
 
     checks = [*check_installation(), *(check_jax() if ask_jax else ())]
-    screen = output.screen() if output.form == "table" else None
+    screen = output.whole_screen() if output.form == "table" else None
     output.write(render_result(doctor_result(checks), output.form, screen))
     output.finish([check.severity for check in checks if check.severity is not None])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,7 +98,7 @@ def _files(
     *,
     folder: bool,
 ) -> None:
-    from tpuprof.cli.folder import MARK, write_folder
+    from tpuprof.cli.folder import marked, write_folder
     from tpuprof.export.xplane import exported_recordings, session_files
 
     if form == "xplane":
@@ -120,17 +120,5 @@ def _files(
         from tpuprof.export.tables import table_files
 
         files = table_files(trace, form, max_events, redactor)
-    count = write_folder(path, _marked(files, MARK, form), force=output.force)
+    count = write_folder(path, marked(files, "export", form), force=output.force)
     output.note(f"wrote {count} files to {path}")
-
-
-def _marked(files: Iterable[tuple[str, bytes]], mark: str, form: str) -> Iterator[tuple[str, bytes]]:
-    """The files, then the one that marks the directory as an export."""
-    names: list[str] = []
-    for name, data in files:
-        names.append(name)
-        yield name, data
-    yield (
-        mark,
-        (json.dumps({"schema_version": 1, "command": "export", "to": form, "files": names}, indent=2) + "\n").encode(),
-    )

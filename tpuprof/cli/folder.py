@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tpuprof.errors import OutputExistsError, UsageError
@@ -40,6 +41,16 @@ def check_folder(path: Path, *, force: bool) -> None:
             why=f"It holds no {MARK}.",
             hint="Name another directory with -o.",
         )
+
+
+def marked(files: Iterable[tuple[str, bytes]], command: str, form: str) -> Iterator[tuple[str, bytes]]:
+    """The files, then the one that marks the directory as an export and names them."""
+    names: list[str] = []
+    for name, data in files:
+        names.append(name)
+        yield name, data
+    document = {"schema_version": 1, "command": command, "to": form, "files": names}
+    yield MARK, (json.dumps(document, indent=2) + "\n").encode()
 
 
 def write_folder(path: Path, files: Iterable[tuple[str, bytes]], *, force: bool) -> int:

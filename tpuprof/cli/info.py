@@ -21,5 +21,6 @@ def command(source: RunSource, output: Output) -> None:
     from tpuprof.report.render import render_info
 
     trace = source.load(output)
-    output.write(render_info(info_result(trace), output.form, output.screen() if output.form == "table" else None))
+    screen = output.whole_screen() if output.form == "table" else None
+    output.write(render_info(info_result(trace), output.form, screen))
     output.finish([entry.severity for entry in trace.quality])

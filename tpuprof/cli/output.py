@@ -8,7 +8,7 @@ import secrets
 import stat
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,12 @@ class Output:
         encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
         plain = self.path is None and not _can_draw(encoding)
         return Screen(width=_width(), color=self._colors(), plain=plain)
+
+    def whole_screen(self) -> Screen:
+        """The same for facts that are looked up, where a file or pipe, which has no width, gets tables uncut."""
+        screen = self.screen()
+        cut = (self.path is None and _is_terminal()) or os.environ.get("COLUMNS", "").isdecimal()
+        return screen if cut else replace(screen, whole=True)
 
     def note(self, text: str) -> None:
         """A message for people on stderr."""

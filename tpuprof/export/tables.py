@@ -16,7 +16,7 @@ from tpuprof.redact import Redactor
 from tpuprof.schema import Schema
 from tpuprof.tables.frames import events_frame, host_events_frame
 from tpuprof.tables.schemas import TABLES
-from tpuprof.text import clean
+from tpuprof.text import csv_text
 
 if TYPE_CHECKING:
     from tpuprof.trace import Trace
@@ -62,7 +62,7 @@ def table_files(
             "rows": len(frame),
             "columns": schema.describe(),
         }
-        yield file, _parquet(schema, shown) if form == "parquet" else _csv(shown)
+        yield file, parquet_bytes(schema, shown) if form == "parquet" else csv_bytes(shown)
     document = {
         "schema_version": 1,
         "origin_ns": trace.origin_ns,
@@ -105,7 +105,7 @@ def _mapped(column: pd.Series, change: Callable[[str], str]) -> pd.Series:
     return values.astype("category") if isinstance(column.dtype, pd.CategoricalDtype) else values.astype("str")
 
 
-def _parquet(schema: Schema, frame: pd.DataFrame) -> bytes:
+def parquet_bytes(schema: Schema, frame: pd.DataFrame) -> bytes:
     """Parquet in which each field says its unit and meaning, and the table its own."""
     pa: Any = import_module("pyarrow")  # by name, as it has no types
     pq: Any = import_module("pyarrow.parquet")
@@ -123,9 +123,9 @@ def _parquet(schema: Schema, frame: pd.DataFrame) -> bytes:
     return out.getvalue()
 
 
-def _csv(frame: pd.DataFrame) -> bytes:
-    """CSV with raw numbers and clean names; null is the empty field."""
+def csv_bytes(frame: pd.DataFrame) -> bytes:
+    """CSV with raw numbers and clean names that are no formulas; null is the empty field."""
     clean_frame = frame.assign(
-        **{str(name): _mapped(frame[name], clean) for name in frame.columns if _is_text(frame[name])}
+        **{str(name): _mapped(frame[name], csv_text) for name in frame.columns if _is_text(frame[name])}
     )
     return clean_frame.to_csv(index=False, lineterminator="\n").encode()

@@ -11,7 +11,7 @@ from mmap import mmap
 from tpuprof.errors import InputError, NotATraceError
 from tpuprof.formats.discover import natural_key
 from tpuprof.formats.files import base_name, open_bytes
-from tpuprof.formats.recording import HostFile, ReadResult, Recording, RunFiles, Source, SourceFormat
+from tpuprof.formats.recording import EVENT_CAP, HostFile, ReadResult, Recording, RunFiles, Source, SourceFormat
 from tpuprof.quality import Quality
 
 _PROCESS = re.compile(r"\.(p[0-9]{1,7})(?:\.[0-9.]+)?\.xplane\.pb\Z")
@@ -40,6 +40,10 @@ def read_run(files: RunFiles) -> tuple[Recording, ...]:
 
 COMPARED_JSON_BYTES = 2 << 20
 """JSON files up to this size are compared with the XPlane beside them whenever that is read."""
+
+CAPPED_JSON_BYTES = 64 << 20
+"""The same where the XPlane holds more events than the converter of the JSON writes: unpacking the JSON then costs a
+small part of reading the XPlane."""
 
 
 def in_order(files: RunFiles) -> list[HostFile]:
@@ -95,7 +99,8 @@ def read_host(file: HostFile) -> Recording:
 
 def _compared(recording: Recording, file: HostFile) -> tuple[Quality, ...]:
     """What a comparison with the JSON beside the XPlane tells, where it costs next to nothing."""
-    if not 0 < file.trace_json_size <= COMPARED_JSON_BYTES:
+    many = recording.space.count_events() > EVENT_CAP
+    if not 0 < file.trace_json_size <= (CAPPED_JSON_BYTES if many else COMPARED_JSON_BYTES):
         return ()
     try:
         return compare_with_json(recording, file)
@@ -104,7 +109,10 @@ def _compared(recording: Recording, file: HostFile) -> tuple[Quality, ...]:
 
 
 def compare_with_json(recording: Recording, file: HostFile) -> tuple[Quality, ...]:
-    """``json_truncated`` if the JSON beside an XPlane holds over 1 % fewer events, as its converter stops early.
+    """``json_truncated`` if the JSON beside an XPlane lacks events because its converter stopped early.
+
+    It did if it holds exactly as many as the converter writes at most, or over 1 % fewer than the XPlane (it leaves
+    some out by design).
 
     Costs reading and unpacking the JSON, which is why ``read_host`` does it by itself for small ones only. Empty if
     there is no JSON, or if the recording was read from it.
@@ -119,7 +127,7 @@ def compare_with_json(recording: Recording, file: HostFile) -> tuple[Quality, ..
     text = plain_text(open_bytes(file.trace_json), where=file.trace_json)
     in_json = sum(1 for _ in _SPAN.finditer(text.data))
     in_xplane = recording.space.count_events()
-    if in_json >= 0.99 * in_xplane:
+    if in_json >= 0.99 * in_xplane and not in_json == EVENT_CAP < in_xplane:
         return ()
     return (
         Quality(

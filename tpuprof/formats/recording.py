@@ -10,6 +10,9 @@ from tpuprof.quality import Quality
 
 SourceFormat = Literal["xplane", "trace_json"]
 
+EVENT_CAP = 1_000_000
+"""How many events the converter of ``trace.json`` writes at most, by default."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadResult:

@@ -13,7 +13,7 @@ from mmap import mmap
 import numpy as np
 
 from tpuprof.errors import NotATraceError
-from tpuprof.formats.recording import ReadResult
+from tpuprof.formats.recording import EVENT_CAP, ReadResult
 from tpuprof.formats.trace_json_gzip import MAX_TEXT_BYTES, plain_text
 from tpuprof.formats.trace_json_kernel import PHASE_SPAN
 from tpuprof.formats.trace_json_scan import Scanned, scan_events
@@ -22,7 +22,6 @@ from tpuprof.formats.xspace import Space
 from tpuprof.quality import Quality
 from tpuprof.units import format_percent, format_ps
 
-EVENT_CAP = 1_000_000  # the converter's default
 COUNTER_LINE = "_counters_"
 
 _REPAIRS = {

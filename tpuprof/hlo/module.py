@@ -11,7 +11,9 @@ from functools import cached_property
 
 from tpuprof.errors import HloError
 from tpuprof.hlo.frames import StackFrames
+from tpuprof.hlo.groups import Mesh
 from tpuprof.hlo.instruction import Instruction
+from tpuprof.hlo.meshes import named_meshes
 
 _COMPARED = (
     "name",
@@ -218,6 +220,12 @@ class HloModule:
                 for _, name in instruction.called:
                     found.setdefault(name, []).append(instruction)
         return {name: tuple(instructions) for name, instructions in found.items()}
+
+    @cached_property
+    def meshes(self) -> tuple[Mesh, ...]:
+        """The device meshes that the program names; usually empty or one."""
+        every = (instruction for computation in self.computations for instruction in computation.instructions)
+        return named_meshes(every, self.frontend_attributes)
 
     def async_start(self, instruction: Instruction) -> Instruction:
         """The start half of the pair that an update or done half belongs to, found through its operand.

@@ -12,17 +12,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
 
+from tpuprof.dtypes import DTYPE_BITS
 from tpuprof.errors import HloError
 from tpuprof.hlo.scan import MAX_DEPTH, closing, fail, without_comments
 
-# Bits of one element. Types below 8 bits take a whole byte unless the layout packs them with E(bits).
-DTYPE_BITS = {
-    "pred": 8, "s1": 1, "s2": 2, "s4": 4, "s8": 8, "s16": 16, "s32": 32, "s64": 64,
-    "u1": 1, "u2": 2, "u4": 4, "u8": 8, "u16": 16, "u32": 32, "u64": 64,
-    "f16": 16, "bf16": 16, "f32": 32, "f64": 64, "c64": 64, "c128": 128,
-    "f4e2m1fn": 4, "f8e3m4": 8, "f8e4m3": 8, "f8e4m3fn": 8, "f8e4m3b11fnuz": 8, "f8e4m3fnuz": 8,
-    "f8e5m2": 8, "f8e5m2fnuz": 8, "f8e8m0fnu": 8,
-}  # fmt: skip
 MEMORY_SPACES = {0: "hbm", 1: "vmem", 2: "sync_flags", 4: "smem", 5: "host"}
 UNBOUNDED = -1  # the size of a dimension written ``?``
 _ARRAY = re.compile(r"([a-z][a-z0-9]*)\[([^\[\]]*)\]")

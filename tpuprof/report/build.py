@@ -6,33 +6,26 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tpuprof import registry
+from tpuprof.analysis import Context
+from tpuprof.quality import ordered
+from tpuprof.report.collectives import collective_rows
 from tpuprof.report.plain import jsonable, records
+from tpuprof.report.roofline import roofline_section, with_costs
 from tpuprof.tables.schemas import IDLE_CAUSES, KIND_SOURCES, PARTS
-from tpuprof.units import PS_PER_S
 
 if TYPE_CHECKING:
     from tpuprof.analysis import Analyzer
+    from tpuprof.roofline import HardwareOptions, Roofline
     from tpuprof.trace import Trace
 
 SCHEMA_VERSION = 1
 
-_ROOFLINE_KEYS = (
-    "peak_flops",
-    "peak_source",
-    "hbm_bandwidth",
-    "mfu",
-    "mfu_is_lower_bound",
-    "time_without_cost_model_fraction",
-    "bound_by",
-    "ladder",
-)
-_OP_COST_KEYS = ("flops", "hbm_bytes", "bound_by", "roofline_efficiency", "recoverable_ps")
 _OP_KEYS = ("name", "kind", "kind_source", "detail", "module", "scope", "source", "occurrences", "total_ps", "self_ps")
-_COLLECTIVE_MEANS = ("bytes", "window_ps", "exposed_ps", "hidden_ps", "wait_ps", "transfer_ps")
-_COLLECTIVE_FIGURES = (*_COLLECTIVE_MEANS, "participants")
 
 
-def build_report(trace: Trace, analyzers: Iterable[Analyzer] | None = None) -> dict[str, Any]:
+def build_report(
+    trace: Trace, analyzers: Iterable[Analyzer] | None = None, hardware: HardwareOptions | None = None
+) -> dict[str, Any]:
     """The full analysis of a trace as JSON data (``schema_version`` 1).
 
     Times are in ps: rows as integers, means as floats. What is unknown is null; where a whole section is unknown,
@@ -41,21 +34,28 @@ def build_report(trace: Trace, analyzers: Iterable[Analyzer] | None = None) -> d
     Args:
         trace: the run.
         analyzers: where findings come from; null for all installed analyzers.
+        hardware: what the run is set against; null for what the trace names.
+
+    Raises:
+        UsageError: ``hardware`` names no chip, or a figure in it is wrong.
+        InputError: a file named by it cannot be read.
     """
-    mean, ops = trace.breakdown(), op_rows(trace)
-    analysis = registry.analyze(trace, analyzers)
+    context = Context(trace, hardware=hardware)
+    limits = context.roofline
+    mean, ops = trace.breakdown(), op_rows(trace, limits)
+    analysis = registry.analyze_context(context, analyzers)
     breakdown = _no_breakdown(trace) if mean is None else jsonable(mean)
     return {
         "schema_version": SCHEMA_VERSION,
         "command": "report",
         "run": run_facts(trace),
-        "quality": [jsonable(entry.to_json()) for entry in trace.quality],
+        "quality": [jsonable(entry.to_json()) for entry in ordered((*trace.quality, *limits.quality))],
         "steps": jsonable(trace.step_statistics()),
         "outside_steps_ps": jsonable(trace.outside_steps_ps),
         "critical_device": trace.critical_device(),
         "breakdown": breakdown,
-        "roofline": {**dict.fromkeys(_ROOFLINE_KEYS), "reason": "This version has no cost model of ops."},
-        "collectives": collective_rows(trace),
+        "roofline": roofline_section(limits),
+        "collectives": collective_rows(trace, limits),
         "ops": ops,
         "attribution": attribution(ops),
         "findings": [jsonable(finding.to_json()) for finding in analysis.findings],
@@ -80,10 +80,10 @@ def run_facts(trace: Trace) -> dict[str, Any]:
     }
 
 
-def op_rows(trace: Trace) -> list[dict[str, Any]]:
-    """Ops aggregated over cores, largest self time first; keys of costs are null in this version."""
+def op_rows(trace: Trace, roofline: Roofline) -> list[dict[str, Any]]:
+    """Ops aggregated over cores, largest self time first, with what they cost where that is known."""
     stats = trace.op_stats(by="op")
-    return [{**row, **dict.fromkeys(_OP_COST_KEYS)} for row in records(stats[list(_OP_KEYS)])]
+    return with_costs(records(stats[list(_OP_KEYS)]), roofline)
 
 
 def attribution(ops: list[dict[str, Any]]) -> dict[str, Any]:
@@ -104,29 +104,6 @@ def attribution(ops: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def collective_rows(trace: Trace) -> list[dict[str, Any]]:
-    """Collectives by (op, kind, module), the one with the most exposed time in all first.
-
-    ``count`` is the number of occurrences on all cores; the times are means per occurrence. ``participants`` is
-    null if unknown or not the same for all. ``wait_ps`` and ``transfer_ps`` are means over the occurrences whose
-    wait is known. ``algorithm_bandwidth`` (B/s) is bytes over the mean transfer, or over the mean window where no
-    wait is told apart from it; then it is a lower bound.
-    """
-    frame = trace.collectives
-    if frame.empty:
-        return []
-    # Vectorised means on plain floats: a Python function per group would take a second for a thousand groups.
-    keys = ["op", "kind", "module"]
-    measured = frame[keys].assign(**{name: frame[name].astype("float64") for name in _COLLECTIVE_FIGURES})
-    groups = measured.groupby(keys, observed=True, dropna=False, sort=False)
-    merged = groups[list(_COLLECTIVE_MEANS)].mean()
-    sizes = groups["participants"].agg(["min", "max"])
-    merged["participants"] = sizes["min"].where(sizes["min"] == sizes["max"])
-    merged["count"] = groups.size()
-    rows = [_collective(row) for row in records(merged.reset_index())]
-    return sorted(rows, key=lambda row: (-(row["exposed_ps"] or 0.0) * row["count"], row["name"]))
-
-
 def _no_breakdown(trace: Trace) -> dict[str, Any]:
     reason = "No step counts." if trace.devices else "No device op was recorded."
     return {
@@ -136,24 +113,4 @@ def _no_breakdown(trace: Trace) -> dict[str, Any]:
         "idle_causes": {f"{cause}_ps": None for cause in IDLE_CAUSES},
         "idle_causes_reason": reason,
         "per_device": [],
-    }
-
-
-def _collective(row: dict[str, Any]) -> dict[str, Any]:
-    size, window, transfer = row["bytes"], row["window_ps"], row["transfer_ps"]
-    moving = transfer if transfer is not None else window
-    return {
-        "name": row["op"],
-        "kind": row["kind"],
-        "module": row["module"],
-        "count": row["count"],
-        "participants": None if row["participants"] is None else int(row["participants"]),
-        "bytes": int(size) if size is not None and float(size).is_integer() else size,
-        "window_ps": window,
-        "exposed_ps": row["exposed_ps"],
-        "hidden_ps": row["hidden_ps"],
-        "wait_ps": row["wait_ps"],
-        "transfer_ps": transfer,
-        "algorithm_bandwidth": size / (moving / PS_PER_S) if size is not None and moving else None,
-        "predicted_ps": None,
     }

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tpuprof.report.build import SCHEMA_VERSION, collective_rows
+from tpuprof.report.build import SCHEMA_VERSION
+from tpuprof.report.collectives import COLLECTIVE_COLUMNS, collective_rows
 from tpuprof.report.listing import Result
 from tpuprof.report.listings import collectives_listing, gaps_listing, ops_listing, steps_listing
 from tpuprof.report.plain import jsonable, records
+from tpuprof.report.roofline import OP_COST_KEYS, with_costs
 from tpuprof.tables.schemas import GAPS, OP_STATS, PARTS
 
 if TYPE_CHECKING:
+    from tpuprof.roofline import HardwareOptions, Roofline
     from tpuprof.trace import Trace
 
-_STEP_KEYS = ("device", "step", "start_ps", "duration_ps", "complete", "closed", "matched", "counted")
+_STEP_KEYS = ("device", "step", "start_ps", "duration_ps", "complete", "closed", "matched", "transient", "counted")
 _HIDDEN = ("collective", "dma")
 
 
@@ -27,17 +30,25 @@ def head(trace: Trace, command: str) -> dict[str, Any]:
     }
 
 
-def ops_result(trace: Trace, by: str, top: int | None, shown: int) -> Result:
-    """Ops aggregated by ``by``, largest self time first.
+def ops_result(trace: Trace, by: str, top: int | None, shown: int, hardware: HardwareOptions | None = None) -> Result:
+    """Ops aggregated by ``by``, largest self time first; single ops (``by`` is ``op``) with what they cost.
 
     Args:
         top: how many rows to give at most, null for all.
         shown: how many of them the listing for people shows at most.
+        hardware: what the run is set against; null for what the trace names.
+
+    Raises:
+        UsageError: ``hardware`` names no chip, or a figure in it is wrong.
+        InputError: a file named by it cannot be read.
     """
     stats = trace.op_stats(by=by)
     rows = records(stats if top is None else stats.head(top))
+    columns = OP_STATS.names
+    if by == "op":
+        rows, columns = with_costs(rows, _roofline(trace, hardware)), (*columns, *OP_COST_KEYS)
     document = {**head(trace, "ops"), "by": by, "total": len(stats), "ops": rows}
-    return Result(document, "ops", OP_STATS.names, (ops_listing(document, shown),))
+    return Result(document, "ops", columns, (ops_listing(document, shown),))
 
 
 def steps_result(trace: Trace) -> Result:
@@ -75,29 +86,24 @@ def gaps_result(trace: Trace, top: int | None, shown: int) -> Result:
     return Result(document, "gaps", GAPS.names, (gaps_listing(document, shown),))
 
 
-def collectives_result(trace: Trace, top: int | None, shown: int) -> Result:
-    """Collectives by op, kind and module, most exposed time first; times are means per occurrence."""
-    rows = collective_rows(trace)
+def collectives_result(trace: Trace, top: int | None, shown: int, hardware: HardwareOptions | None = None) -> Result:
+    """Collectives by op, kind and module, most exposed time first; times are means per occurrence.
+
+    Raises:
+        UsageError: ``hardware`` names no chip or slice, or a figure in it is wrong.
+        InputError: a file named by it cannot be read.
+    """
+    rows = collective_rows(trace, _roofline(trace, hardware))
     document = {
         **head(trace, "collectives"),
+        "by": "op",
         "total": len(rows),
         "collectives": rows if top is None else rows[:top],
     }
     return Result(document, "collectives", COLLECTIVE_COLUMNS, (collectives_listing(document, shown),))
 
 
-COLLECTIVE_COLUMNS = (
-    "name",
-    "kind",
-    "module",
-    "count",
-    "participants",
-    "bytes",
-    "window_ps",
-    "exposed_ps",
-    "hidden_ps",
-    "wait_ps",
-    "transfer_ps",
-    "algorithm_bandwidth",
-    "predicted_ps",
-)
+def _roofline(trace: Trace, hardware: HardwareOptions | None) -> Roofline:
+    from tpuprof.roofline import HardwareOptions, roofline
+
+    return roofline(trace, hardware or HardwareOptions())

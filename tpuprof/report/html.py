@@ -11,11 +11,13 @@ from tpuprof.report.html_style import style
 from tpuprof.report.listing import Field, Listing, pick
 from tpuprof.report.listings import collectives_listing, report_ops_listing
 from tpuprof.report.palette import LOOKS, part_of_kind
+from tpuprof.report.roofline import ladder_listing, matmuls_listing, utilisation_notes
 from tpuprof.text import clean
 from tpuprof.units import UNKNOWN, format_percent, format_ps
 
 CORES_SHOWN = 32
 COLLECTIVES_SHOWN = 50
+MATMULS_SHOWN = 50
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -29,6 +31,7 @@ def report_html(report: dict[str, Any], top: int) -> str:
     ]
     if report["breakdown"].get("step_ps"):
         sections += [_breakdown(report), _cores(report)]
+    sections.append(_roofline(report))
     if report["ops"]:
         sections.append(_listing(report_ops_listing(report, top, facts.op_time_ps(report))))
     if report["collectives"]:
@@ -43,6 +46,14 @@ def report_html(report: dict[str, Any], top: int) -> str:
         f"{''.join(section for section in sections)}"
         f"<footer>Made by tpuprof {escape(__version__)}.</footer>\n</main>\n</body>\n</html>\n"
     )
+
+
+def _roofline(report: dict[str, Any]) -> str:
+    notes = "".join(f"<p>{escape(note)}</p>\n" for note in utilisation_notes(report))
+    found = _section("Roofline", "", notes) if notes else ""
+    for listing in (ladder_listing(report), matmuls_listing(report, MATMULS_SHOWN)):
+        found += _listing(listing) if listing.rows else ""
+    return found
 
 
 def _section(title: str, detail: str, body: str) -> str:

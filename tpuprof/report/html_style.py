@@ -80,9 +80,9 @@ th:last-child,td:last-child { padding-right:0 }
 .r { text-align:right; white-space:nowrap }
 .name {
   font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace; font-size:12.5px;
-  overflow-wrap:anywhere; min-width:130px;
+  overflow-wrap:anywhere; min-width:120px;
 }
-.scope { min-width:250px; max-width:360px; overflow-wrap:anywhere }
+.scope { min-width:200px; max-width:360px; overflow-wrap:anywhere }
 .swatch { display:inline-block; width:11px; height:11px; border-radius:2px; margin-right:8px; vertical-align:-1px }
 .kind { white-space:nowrap }
 td.meter { width:40%; min-width:48px }

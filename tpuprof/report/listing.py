@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from tpuprof.report.plain import to_json
-from tpuprof.text import clean, plural, plural_noun
+from tpuprof.text import clean, csv_text, plural, plural_noun
 from tpuprof.units import UNKNOWN
 
 
@@ -109,7 +109,7 @@ def pick(row: dict[str, Any], key: str) -> Any:
 
 
 def to_csv(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> str:
-    """CSV with a header and raw numbers; null is the empty field, names are clean."""
+    """CSV with a header and raw numbers; null is the empty field, names are clean and no formulas."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
@@ -165,4 +165,4 @@ def _csv_value(value: object) -> object:
         return "true" if value else "false"
     if isinstance(value, dict | list):
         return json.dumps(value)
-    return clean(value) if isinstance(value, str) else value
+    return csv_text(value) if isinstance(value, str) else value

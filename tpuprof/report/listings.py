@@ -6,6 +6,7 @@ from typing import Any
 
 from tpuprof.report.listing import Field, Listing, show_count, show_text
 from tpuprof.report.palette import LOOKS, present_parts
+from tpuprof.report.roofline import COST_FIELDS
 from tpuprof.text import plural
 from tpuprof.units import UNKNOWN, format_bytes, format_percent, format_ps, format_si
 
@@ -43,17 +44,24 @@ _GAP_FIELDS = (
     Field("after_op", "before op", rank=2, role="name"),
 )
 
+_AXES = Field("mesh_axes", "axes", rank=2, role="name")
 _COLLECTIVE_FIELDS = (
     Field("name", "collective", role="name"),
     Field("kind", "kind", rank=2),
     Field("count", "count", show_count, right=True, rank=3),
     Field("participants", "group", show_count, right=True, rank=4),
+    _AXES,
     Field("bytes", "bytes", format_bytes, right=True, rank=2),
     Field("window_ps", "window", format_ps, right=True, rank=1),
     Field("exposed_ps", "exposed", format_ps, right=True),
     Field("hidden_ps", "hidden", format_ps, right=True),
     Field("wait_ps", "wait", format_ps, right=True, rank=3),
     Field("algorithm_bandwidth", "bandwidth", _show_bandwidth, right=True, rank=5),
+)
+_PREDICTED = (
+    Field("predicted_ps", "predicted", format_ps, right=True, rank=6),
+    Field("bound_fraction", "of bound", lambda value: format_percent(value, 1), right=True, rank=3),
+    Field("regime", "regime", rank=7),
 )
 
 
@@ -65,7 +73,7 @@ def ops_listing(document: dict[str, Any], shown: int) -> Listing:
     else:
         extra = _places(rows) if by == "op" else ()
         name = Field("name", by, role="name" if by in ("op", "module") else "tail")
-        fields = (name, *_OP_FIELDS, *extra)
+        fields = (name, *_OP_FIELDS, *_costs(rows), *extra)
     title = f"Ops by {by}: self time over all cores, share of the self time of all ops"
     if by == "op":
         title = "Ops: self time over all cores, share of the self time of all ops"
@@ -83,8 +91,13 @@ def report_ops_listing(report: dict[str, Any], shown: int, op_time_ps: int) -> L
         }
         for op in report["ops"][:shown]
     ]
-    fields = (Field("name", "op", role="name"), *_OP_FIELDS, *_places(report["ops"]))
+    fields = (Field("name", "op", role="name"), *_OP_FIELDS, *_costs(report["ops"]), *_places(report["ops"]))
     return Listing("Top ops: self time over all cores, share of all ops", "op", fields, rows, len(report["ops"]))
+
+
+def _costs(rows: list[dict[str, Any]]) -> tuple[Field, ...]:
+    """The columns of costs, where any op has one."""
+    return tuple(field for field in COST_FIELDS if any(row.get(field.key) is not None for row in rows))
 
 
 def _places(rows: list[dict[str, Any]]) -> tuple[Field, ...]:
@@ -98,7 +111,10 @@ def collectives_listing(document: dict[str, Any], shown: int) -> Listing:
     rows = document["collectives"]
     total = document.get("total", len(rows))
     title = "Collectives: means per occurrence, the most exposed time in all first"
-    return Listing(title, "collective", _COLLECTIVE_FIELDS, rows[:shown], total)
+    # Most programs do not name their mesh, and not every chip's links are known: no column for what is never known.
+    optional = [field for field in (_AXES, *_PREDICTED) if not any(row.get(field.key) for row in rows)]
+    fields = tuple(field for field in (*_COLLECTIVE_FIELDS, *_PREDICTED) if field not in optional)
+    return Listing(title, "collective", fields, rows[:shown], total)
 
 
 def gaps_listing(document: dict[str, Any], shown: int) -> Listing:
@@ -148,6 +164,7 @@ def _step_row(row: dict[str, Any]) -> dict[str, Any]:
             ("cut", not row["complete"]),
             ("open", not row["closed"]),
             ("unmatched", not row["matched"]),
+            ("capture start", row["transient"]),
         )
         if holds
     ]

@@ -8,9 +8,11 @@ from tpuprof.report import facts
 from tpuprof.report.info import info_facts
 from tpuprof.report.listing import Result, markdown_table, md, to_markdown
 from tpuprof.report.listings import collectives_listing, report_ops_listing
+from tpuprof.report.roofline import ladder_listing, matmuls_listing, utilisation_notes
 from tpuprof.units import format_percent, format_ps
 
 COLLECTIVES_SHOWN = 20
+MATMULS_SHOWN = 20
 
 
 def report_markdown(report: dict[str, Any], top: int) -> str:
@@ -28,6 +30,7 @@ def report_markdown(report: dict[str, Any], top: int) -> str:
     lines += _steps(report)
     if report["breakdown"].get("step_ps"):
         lines += _breakdown(report)
+    lines += _roofline(report)
     if report["ops"]:
         listing = report_ops_listing(report, top, facts.op_time_ps(report))
         lines += [f"### {md(listing.title)}", "", *markdown_table(listing), "", listing.extent(), ""]
@@ -63,6 +66,16 @@ def _steps(report: dict[str, Any]) -> list[str]:
             "| " + " | ".join(md(value) for _, value in figures) + " |",
             "",
         ]
+    return lines
+
+
+def _roofline(report: dict[str, Any]) -> list[str]:
+    notes = utilisation_notes(report)
+    lines = ["### Roofline", "", *(f"- {md(note)}" for note in notes), ""] if notes else []
+    for listing in (ladder_listing(report), matmuls_listing(report, MATMULS_SHOWN)):
+        if listing.rows:
+            lines += [f"### {md(listing.title)}", "", *markdown_table(listing), ""]
+            lines += [line for note in listing.notes for line in (f"- {md(note)}", "")]
     return lines
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rich.console import Console, Group, RenderableType
@@ -14,6 +14,7 @@ Colors = Literal["standard", "256", "truecolor"]
 
 INDENT = 2
 GAP = 2
+_WHOLE = 4000  # wider than any row that names of a trace make
 _ASCII = str.maketrans({"×": "x", "·": "-", "…": "~", "■": "#", "█": "#", "▇": "#", "━": "=", "╸": "-", "\ufffd": "?"})
 
 
@@ -25,16 +26,23 @@ class Screen:
         width: characters per line.
         color: the terminal's colours, null for none at all.
         plain: only ASCII characters (for outputs that take nothing else).
+        whole: tables are as wide as what they hold, however narrow the screen.
     """
 
     width: int = 100
     color: Colors | None = None
     plain: bool = False
+    whole: bool = False
 
     @property
     def letters(self) -> bool:
         """Whether bars are drawn with the parts' letters because colours cannot tell them apart."""
         return self.color in (None, "standard")
+
+    @property
+    def for_tables(self) -> Screen:
+        """The screen that a table is made for when it stands alone."""
+        return replace(self, width=max(self.width, _WHOLE)) if self.whole else self
 
 
 def to_text(renderable: RenderableType, screen: Screen) -> str:

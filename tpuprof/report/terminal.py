@@ -14,6 +14,7 @@ from tpuprof.report.info import info_facts
 from tpuprof.report.listing import Listing, Result
 from tpuprof.report.listings import collectives_listing, report_ops_listing
 from tpuprof.report.palette import LOOKS
+from tpuprof.report.roofline import ladder_listing, matmuls_listing, utilisation_notes
 from tpuprof.report.screen import GAP, INDENT, Screen, indented, section_title, to_text
 from tpuprof.report.terminal_table import NARROWEST_NAME, draw_listing, shortened
 from tpuprof.text import clean
@@ -24,10 +25,12 @@ _MARKS = {"info": "i", "warning": "!", "error": "x"}
 _NARROWEST_LABEL = 5
 _CORES_SHOWN = 16
 _COLLECTIVES_SHOWN = 10
+_MATMULS_SHOWN = 10
 
 
 def listings_text(listings: tuple[Listing, ...], screen: Screen) -> str:
     """Listings as text, with an empty line between them."""
+    screen = screen.for_tables
     return "\n".join(to_text(draw_listing(listing, screen), screen) for listing in listings)
 
 
@@ -47,8 +50,8 @@ def info_text(result: Result, screen: Screen) -> str:
     ]
     quality = _notices("Quality", facts.quality_notices(document), screen)
     blocks += [quality] if quality else []
-    blocks += [draw_listing(listing, screen) for listing in result.listings]
-    return "\n".join(to_text(block, screen) for block in blocks)
+    texts = [to_text(block, screen) for block in blocks]
+    return "\n".join([*texts, listings_text(result.listings, screen)] if result.listings else texts)
 
 
 def draw_report(report: dict[str, Any], screen: Screen, top: int) -> RenderableType:
@@ -57,6 +60,7 @@ def draw_report(report: dict[str, Any], screen: Screen, top: int) -> RenderableT
     sections += [_findings(report, screen), _steps(report, screen)]
     if report["breakdown"].get("step_ps"):
         sections += [_breakdown(report, screen), _cores(report, screen)]
+    sections.append(_roofline(report, screen))
     if report["ops"]:
         sections.append(draw_listing(report_ops_listing(report, top, facts.op_time_ps(report)), screen))
     if report["collectives"]:
@@ -143,6 +147,15 @@ def _breakdown(report: dict[str, Any], screen: Screen) -> RenderableType:
     ]
     body.extend(indented(Text(note, style="dim")) for note in facts.side_notes(report))
     return Group(*body)
+
+
+def _roofline(report: dict[str, Any], screen: Screen) -> RenderableType | None:
+    notes = [indented(Text(note)) for note in utilisation_notes(report)]
+    ladder, matmuls = ladder_listing(report), matmuls_listing(report, _MATMULS_SHOWN)
+    tables = [draw_listing(listing, screen) for listing in (ladder, matmuls) if listing.rows]
+    if not notes and not tables:
+        return None
+    return Group(section_title("Roofline", screen), *notes, *(Padding(table, (1, 0, 0, 0)) for table in tables))
 
 
 def _cores(report: dict[str, Any], screen: Screen) -> RenderableType | None:

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from tpuprof.errors import HloError
 from tpuprof.hlo import HloModule, Instruction, parse_instruction_text
+from tpuprof.hlo.targets import COLLECTIVE_OPCODES
 from tpuprof.tables.hlo_kinds import of_instruction, of_opcode
 from tpuprof.tables.kind_tables import (
     CATEGORIES,
     COLLECTIVE_CATEGORIES,
-    COLLECTIVE_OPCODES,
     KERNELS,
     KIND_TABLE_VERSION,
     PRIMITIVE_COLLECTIVES,

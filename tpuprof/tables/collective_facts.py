@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from tpuprof.errors import HloError
 from tpuprof.hlo import HloModule, Instruction
-from tpuprof.tables.kind_tables import COLLECTIVE_OPCODES
+from tpuprof.hlo.meshes import axes_of_groups, axes_of_pairs, stated_axes
+from tpuprof.hlo.targets import COLLECTIVE_OPCODES
 from tpuprof.tables.opclass import Phase, split_phase
 from tpuprof.tables.rows import OpInfo
 
@@ -32,6 +33,8 @@ class CollectiveFacts:
         participants: devices of a group, the largest if groups differ; null if unknown.
         bytes: full (gathered) size of what one group works on; null if unknown.
         shard_bytes: the share of it that one device contributes or keeps; null if unknown.
+        mesh_axes: the axes of the program's device mesh along which it goes; null if unknown.
+        pairs: of a permute the global device ids that send and receive, source first.
     """
 
     kind: str | None = None
@@ -39,6 +42,8 @@ class CollectiveFacts:
     participants: int | None = None
     bytes: int | None = None
     shard_bytes: int | None = None
+    mesh_axes: tuple[str, ...] | None = None
+    pairs: tuple[tuple[int, int], ...] | None = None
 
 
 def collective_facts(info: OpInfo) -> CollectiveFacts:
@@ -52,9 +57,11 @@ def collective_facts(info: OpInfo) -> CollectiveFacts:
         groups = _groups(inner, info.program)
         size = max(map(len, groups)) if groups else _size(inner, info.program)
         full = _full_bytes(inner, info.program, kind, size)
+        pairs = _pairs(inner, info.program)
     except (HloError, KeyError):
         return CollectiveFacts(info.cls.collective)  # a damaged attribute: nothing is known
-    return CollectiveFacts(kind, groups, size, full, _shard(kind, full, size))
+    axes = _mesh_axes(inner, info.program)
+    return CollectiveFacts(kind, groups, size, full, _shard(kind, full, size), axes, pairs)
 
 
 def _base(instruction: Instruction) -> str:
@@ -135,15 +142,24 @@ def _groups(instruction: Instruction, module: HloModule | None) -> tuple[tuple[i
     logical = _logical_groups(instruction, module, partitions, replicas)
     if logical is None:
         return None
+    return tuple(tuple(_device(flat, module) for flat in group) for group in logical)
+
+
+def _pairs(instruction: Instruction, module: HloModule | None) -> tuple[tuple[int, int], ...] | None:
+    """Global device ids of the pairs of a permute; null for everything else."""
+    pairs = instruction.source_target_pairs
+    if pairs is None or len(pairs) > MAX_MEMBERS:
+        return None
+    return tuple((_device(source, module), _device(target, module)) for source, target in pairs)
+
+
+def _device(flat: int, module: HloModule | None) -> int:
+    """The global device id of a flat id, through the device assignment where there is one."""
     assignment = module.device_assignment if module is not None else None
-
-    def device(flat: int) -> int:
-        replica, partition = divmod(flat, partitions)
-        if assignment and partition < len(assignment) and replica < len(assignment[partition]):
-            return assignment[partition][replica]
-        return flat
-
-    return tuple(tuple(device(flat) for flat in group) for group in logical)
+    replica, partition = divmod(flat, module.num_partitions if module is not None else 1)
+    if assignment and partition < len(assignment) and replica < len(assignment[partition]):
+        return assignment[partition][replica]
+    return flat
 
 
 def _logical_groups(
@@ -169,6 +185,19 @@ def _logical_groups(
     if top < replicas and instruction.channel_id is None:
         return [tuple(r * partitions + p for r in group) for group in written for p in range(partitions)]
     return [tuple(r * partitions + p for p in group) for group in written for r in range(replicas)]
+
+
+def _mesh_axes(instruction: Instruction, module: HloModule | None) -> tuple[str, ...] | None:
+    """The mesh axes along which a collective goes: as its groups state them, or as the program's meshes tell."""
+    stated = instruction.replica_groups
+    axes = None if stated is None else stated_axes(stated)
+    if axes is not None or module is None or not module.meshes:
+        return axes
+    pairs = instruction.source_target_pairs
+    if pairs is not None:
+        return axes_of_pairs(tuple(pairs), module.meshes)
+    logical = _logical_groups(instruction, module, module.num_partitions, module.replica_count)
+    return None if logical is None else axes_of_groups(tuple(logical), module.meshes)
 
 
 def _connected(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:

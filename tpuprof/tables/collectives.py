@@ -72,6 +72,7 @@ def collectives_frame(built: Built) -> pd.DataFrame:
             "participants": masked(participants.astype(np.int32), participants < 0),
             "bytes": masked(volume, volume < 0),
             "shard_bytes": masked(shard, shard < 0),
+            "mesh_axes": _texts(info, {row: ",".join(f.mesh_axes) for row, f in facts.items() if f.mesh_axes}),
         }
     )
     return schemas.COLLECTIVES.check(frame)
@@ -91,8 +92,9 @@ def _of_facts(
 
 
 def _texts(info: npt.NDArray[Any], texts: dict[int, str]) -> Any:
+    """A text of each row's op, null where there is none."""
     names: Sequence[str] = sorted(set(texts.values()))
-    table = np.zeros(int(info.max()) + 1 if len(info) else 1, np.int32)
+    table = np.full(int(info.max()) + 1 if len(info) else 1, -1, np.int32)
     for row, text in texts.items():
         table[row] = names.index(text)
     return categorical(table[info], names)

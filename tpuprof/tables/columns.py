@@ -29,7 +29,7 @@ def devices(built: Built, sizes: Sequence[int]) -> Any:
 
 def by_info(info: npt.NDArray[Any], infos: Sequence[OpInfo], of: Callable[[OpInfo], str | None]) -> Any:
     """A text column that depends on the op alone; the categories are the distinct texts in use."""
-    used = np.unique(info[info >= 0]) if len(info) else np.zeros(0, np.int64)
+    used = np.flatnonzero(np.bincount(info + 1, minlength=1)[1:])  # several times faster than np.unique
     codes: dict[str, int] = {}
     table = np.full(len(infos) + 1, -1, np.int32)
     for row in ints(used):

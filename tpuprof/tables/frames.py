@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from tpuprof.formats.recording import Recording
-from tpuprof.formats.xspace import I64
+from tpuprof.formats.xspace import I32, I64
 from tpuprof.tables import schemas
 from tpuprof.tables.build import Built, Core
 from tpuprof.tables.clock import line_base_ps, session_start_ns
@@ -57,6 +57,16 @@ def ops_frame(built: Built) -> pd.DataFrame:
     return schemas.OPS.check(frame)
 
 
+def op_rows(built: Built, steps: Collection[int] | None = None) -> I32:
+    """For each row of table ``ops`` the row of ``built.infos``; only those of some steps if these are given."""
+    keep = [np.flatnonzero(core.levels >= 0) for core in built.cores]
+    info = cat([core.record.ops.info[rows] for core, rows in zip(built.cores, keep, strict=True)], np.int32)
+    if steps is None:
+        return info
+    number, missing = _steps_of(built, keep)
+    return info[np.isin(number, list(steps)) & ~missing]
+
+
 def modules_frame(built: Built) -> pd.DataFrame:
     """Table ``modules``: one row per execution of a program on a core."""
     modules = [core.runs.modules for core in built.cores]
@@ -88,6 +98,7 @@ def steps_frame(built: Built) -> pd.DataFrame:
             "complete": cat([s.complete for s in steps], np.bool_),
             "closed": cat([s.closed for s in steps], np.bool_),
             "matched": cat([s.matched for s in steps], np.bool_),
+            "transient": np.isin(cat([s.number for s in steps]), built.steps.transient),
             "counted": cat([s.counted for s in steps], np.bool_),
         }
     )

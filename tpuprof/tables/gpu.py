@@ -14,7 +14,7 @@ from tpuprof.tables.programs import MASK64
 from tpuprof.tables.rows import NO_SHIFT, NO_TIME, CoreRecord, Device, ModuleRows, OpFacts, Registry, Rows
 
 GPU_PLANE = re.compile(r"/device:GPU:(\d+)\Z")
-_STREAM = re.compile(r"Stream #\d+")
+STREAM = re.compile(r"Stream #\d+")
 # A copy kernel of the AMD runtime says nothing of its direction; the host call that launched it does.
 _COPY_KERNEL = re.compile(r"__amd_rocclr_copy\w*")
 _HOST_COPY = re.compile(r"(?:hip|cu)Memcpy(?P<kind>HtoD|DtoH|DtoD|PeerAsync|Peer)?")
@@ -34,7 +34,7 @@ def gpu_cores(recording: Recording, registry: Registry, origin: int) -> list[Cor
     cores: list[CoreRecord] = []
     planes = [(int(m[1]), p) for p in recording.space.planes if (m := GPU_PLANE.match(p.name))]
     for ordinal, plane in sorted(planes, key=lambda pair: pair[0]):
-        streams = [line for line in plane.lines if _STREAM.match(line.label) and len(line.events)]
+        streams = [line for line in plane.lines if STREAM.match(line.label) and len(line.events)]
         parts: list[Rows] = []
         launched: list[I64] = []
         for lane, line in enumerate(streams):

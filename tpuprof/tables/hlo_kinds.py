@@ -7,17 +7,19 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tpuprof.hlo import Computation, HloModule, Instruction, Shape
-from tpuprof.tables.conv_kind import is_matmul
-from tpuprof.tables.kind_tables import (
+from tpuprof.hlo.targets import (
     ATTENTION,
     COLLECTIVE_OPCODES,
-    COMPUTE_OPCODES,
-    CONTAINER_OPCODES,
     CONVOLUTION_TARGETS,
-    FREE_OPCODES,
     FREE_TARGETS,
     GEMM_TARGETS,
     KERNEL_TARGETS,
+)
+from tpuprof.tables.conv_kind import is_matmul
+from tpuprof.tables.kind_tables import (
+    COMPUTE_OPCODES,
+    CONTAINER_OPCODES,
+    FREE_OPCODES,
     OTHER_OPCODES,
 )
 from tpuprof.tables.opclass import RANK, OpClass, Phase, pair_class, split_phase
@@ -175,10 +177,9 @@ def _generic_async(instr: Instruction, module: HloModule | None) -> OpClass | No
         return OpClass("host_transfer", "hlo", "", None, phase, "host_transfer")
     if not classes:
         return None
-    if start.async_execution_thread == "sparsecore":
-        return OpClass("dma_wait", "hlo", "sparsecore", None, phase, "dma")
-    kind = "data_movement" if phase == "start" else "dma_wait"
-    return OpClass(kind, "hlo", _memory_detail(start, module), None, phase, "dma")
+    sparse = start.async_execution_thread == "sparsecore"
+    kind = "data_movement" if phase == "start" else "dma_wait"  # to issue work is not to wait for it
+    return OpClass(kind, "hlo", "sparsecore" if sparse else _memory_detail(start, module), None, phase, "dma")
 
 
 def _classes(body: Iterable[Instruction], module: HloModule) -> list[OpClass]:

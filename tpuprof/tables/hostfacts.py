@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpuprof.formats.recording import Recording
-from tpuprof.tables.clock import session_start_ns
+from tpuprof.tables.clock import ABSOLUTE_NS, session_start_ns
 from tpuprof.tables.cpu import cpu_cores
 from tpuprof.tables.gpu import GPU_PLANE, gpu_cores
+from tpuprof.tables.graph_launches import NO_GRAPHS, GraphLaunches, graph_launches
 from tpuprof.tables.host import step_annotations
 from tpuprof.tables.hostwork import HostWork, host_work
 from tpuprof.tables.kept_steps import KeptHost, kept_host
 from tpuprof.tables.programs import embedded_programs
-from tpuprof.tables.rows import CoreRecord, OpFacts, Registry, StepMarks
+from tpuprof.tables.rows import MAX_PS, CoreRecord, OpFacts, Registry, StepMarks
 from tpuprof.tables.tpu import TPU_PLANE, tpu_cores
 
 
@@ -39,6 +40,8 @@ class HostFacts:
         empty_planes: names of device planes without any op.
         errors: what the collector said went wrong.
         kept: what a trimmed file says of the whole run; null for a file that is none.
+        recorded_ps: how long the recording was, from ``start_ns`` on; null if the file does not say.
+        graphs: what is seen of graph launches.
     """
 
     host: str
@@ -53,6 +56,8 @@ class HostFacts:
     empty_planes: tuple[str, ...]
     errors: tuple[str, ...]
     kept: KeptHost | None = None
+    recorded_ps: int | None = None
+    graphs: GraphLaunches = NO_GRAPHS
 
 
 def host_facts(recording: Recording) -> HostFacts:
@@ -80,4 +85,13 @@ def host_facts(recording: Recording) -> HostFacts:
         ),
         errors=recording.space.errors,
         kept=kept_host(recording, origin),
+        recorded_ps=_recorded_ps(recording),
+        graphs=graph_launches(recording),
     )
+
+
+def _recorded_ps(recording: Recording) -> int | None:
+    start, stop = recording.space.task_times_ns()
+    if start is None or stop is None or start < ABSOLUTE_NS or not 0 < (stop - start) * 1000 < MAX_PS:
+        return None
+    return (stop - start) * 1000

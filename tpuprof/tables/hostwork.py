@@ -60,11 +60,12 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "dispatch": (
         r"PjitFunction\b|ParseArguments\b|Handle inputs|dispatch\b",
         r"(?:Scheduled )?\S*Executable::Execute\w*|\S*::Execute(?:Sharded|Prepare|Launch)\w*",
-        r"\S*EnqueueProgram\b|\S*EnqueueExecution\b|(?:hip|cu)(?:Module|da)?Launch\w*|\S*Launch(?:Kernel|OnDevice)\w*",
+        r"\S*EnqueueProgram\b|\S*EnqueueExecution\b|(?:hip|cuda|cu)(?:Module|Graph)?Launch\w*|\S*Launch(?:Kernel|OnDevice)\w*",
     ),
     "host_python": (r"\$",),
 }
-_PATTERNS = tuple(re.compile("|".join(_NAMES[cause])) for cause in HOST_CAUSES)
+# One group per cause, so that a name is looked at once; of several that match the first is taken.
+_CAUSE = re.compile("|".join(f"({'|'.join(_NAMES[cause])})" for cause in HOST_CAUSES))
 # Threads that execute the device's own work on the CPU backend are no host work.
 _DEVICE_WORK = re.compile(
     r"ThunkExecutor::|ThreadpoolListener::|end: |Rendezvous|InvokeRendezvous|Wait: pending_threads"
@@ -89,7 +90,8 @@ def cause_of(name: str) -> int:
     """The row of HOST_CAUSES that a host event's name stands for, -1 for none."""
     if is_device_work(name):
         return -1
-    return next((row for row, pattern in enumerate(_PATTERNS) if pattern.match(name)), -1)
+    match = _CAUSE.match(name)
+    return -1 if match is None or match.lastindex is None else match.lastindex - 1
 
 
 def is_device_work(name: str) -> bool:

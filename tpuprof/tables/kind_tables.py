@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from tpuprof.hlo.targets import ATTENTION
+
 KIND_TABLE_VERSION = 1
 """Raised with every change of the name table, so that stored results tell by which one they were made."""
 
@@ -29,11 +31,6 @@ FREE_OPCODES = frozenset({
     "add-dependency", "after-all", "bitcast", "constant", "domain", "get-tuple-element", "opt-barrier", "parameter",
     "partition-id", "replica-id", "tuple",
 })  # fmt: skip
-# Custom calls by which the compiler talks to itself; in a fusion they say nothing of what it does.
-FREE_TARGETS = frozenset({
-    "AllocateBuffer", "AssumeGatherIndicesInBound", "ConcatBitcast", "Noop", "PrepareAsyncCallDone",
-    "PrepareAsyncCallStart", "Sharding", "SliceBitcast", "SPMDFullToShardShape", "SPMDShardToFullShape",
-})  # fmt: skip
 COMPUTE_OPCODES: dict[str, str] = {
     **dict.fromkeys(("dot", "ragged-dot", "scaled-dot"), "matmul"),
     **dict.fromkeys(("reduce", "reduce-window"), "reduction"),
@@ -45,30 +42,7 @@ OTHER_OPCODES = FREE_OPCODES | {
     "batch-norm-grad", "batch-norm-inference", "batch-norm-training", "cholesky", "fft", "get-dimension-size", "scan",
     "select-and-scatter", "sort", "topk", "triangular-solve",
 }  # fmt: skip
-COLLECTIVE_OPCODES: dict[str, str] = {
-    "all-gather": "all_gather",
-    "all-reduce": "all_reduce",
-    "reduce-scatter": "reduce_scatter",
-    "all-to-all": "all_to_all",
-    "ragged-all-to-all": "ragged_all_to_all",
-    "collective-permute": "collective_permute",
-    "collective-broadcast": "collective_broadcast",
-}
 CONTAINER_OPCODES = frozenset({"while", "conditional", "call"})
-
-# Targets of custom calls, by their beginning. GEMM libraries are matmuls; what is a kernel of a user is not.
-GEMM_TARGETS = re.compile(
-    r"__cublas\$|__hipblas|__onednn\$matmul|__triton\$gemm|__triton_gemm|.*eigen_?(?:single_threaded_)?(?:matmul|dot)"
-    r"|__eigen\$(?:matmul|dot)|__ynn\$(?:matmul|dot)|__xla_cpu_runtime_(?:eigen|acl|mkl)\w*matmul|cublas|.*cutlass_gemm",
-    re.IGNORECASE,
-)
-CONVOLUTION_TARGETS = re.compile(r"__cudnn\$conv|__miopen\$conv|__onednn\$convolution|.*eigen_?conv", re.IGNORECASE)
-KERNEL_TARGETS = re.compile(r"tpu_custom_call|mosaic|.*triton|.*pallas", re.IGNORECASE)
-ATTENTION = re.compile(
-    r"flash[-_ ]?(?:attention|attn|mha|decod|fwd|bwd)|flash_kernel|splash|paged[-_ ]?(?:attention|attn)"
-    r"|(?<![a-z])rpa(?![a-z])|fmha|mha_fwd|mha_bwd|fused[-_]?(?:attention|attn)|dot_product_attention|sdpa",
-    re.IGNORECASE,
-)
 
 # Category stat -> kind, or "opcode" where the category is an opcode and is looked up as one. A category that says too
 # little (what a custom or output fusion holds) is left to the name, and stands as given here if the name is silent.

@@ -30,6 +30,7 @@ def move_record(record: CoreRecord, ps: int) -> CoreRecord:
         shift=replace(record.shift, host_start=record.shift.host_start + ps),
         dropped_from=None if record.dropped_from is None else record.dropped_from + ps,
         op_launch=None if record.op_launch is None else _times(record.op_launch, ps),
+        marks=None if record.marks is None else record.marks + ps,
         rendezvous=None if record.rendezvous is None else _rows(record.rendezvous, ps),
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ from tpuprof.hlo import HloModule, Instruction, parse_instruction_text
 from tpuprof.tables.classify import classify_event
 from tpuprof.tables.programs import MASK64, Programs
 from tpuprof.tables.rows import OpFacts, OpInfo, module_label
+from tpuprof.tables.stated import stated_cost
 
 
 def op_info(facts: OpFacts, programs: Programs) -> OpInfo:
@@ -48,6 +49,8 @@ def op_info(facts: OpFacts, programs: Programs) -> OpInfo:
         source=facts.source or hlo_source,
         instruction=parsed,
         program=module,
+        text=text,
+        stated=facts.stated,
     )
 
 
@@ -64,6 +67,7 @@ def facts_of_meta(meta: EventMeta, module_names: dict[int, str], extra: dict[str
         category=_text(stats.get("hlo_category")),
         scope=_text(stats.get("tf_op")),
         source=_text(stats.get("source")),
+        stated=stated_cost(stats),
     )
 
 

@@ -18,6 +18,7 @@ from tpuprof.formats.xspace import I32, I64, U8
 from tpuprof.hlo import HloModule, Instruction, ReplicaGroups
 from tpuprof.quality import Quality
 from tpuprof.tables.classify import OpClass
+from tpuprof.tables.stated import StatedCost
 
 CLOCK_DEVICE, CLOCK_MAPPED, CLOCK_HOST = 0, 1, 2  # rows of schemas.CLOCKS
 NO_TIME = -(1 << 63)  # a time that is not known
@@ -61,6 +62,7 @@ class OpFacts:
         scope: the scope path stat (``tf_op``).
         source: the source line stat.
         is_kernel: the row is the work itself, also where the HLO calls its op the start of a pair (GPU).
+        stated: what the trace says of its cost; null if nothing.
     """
 
     name: str
@@ -71,6 +73,7 @@ class OpFacts:
     scope: str | None = None
     source: str | None = None
     is_kernel: bool = False
+    stated: StatedCost | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +89,8 @@ class OpInfo:
     source: str | None = None
     instruction: Instruction | None = None
     program: HloModule | None = None
+    text: str | None = None
+    stated: StatedCost | None = None
 
     @property
     def is_container(self) -> bool:
@@ -310,6 +315,7 @@ class CoreRecord:
     op_launch: I64 | None = None  # per op when the host launched it, NO_TIME where unlinked; None: no links (TPU, CPU)
     collective_rows: I64 | None = None  # op rows that are, or end, collectives
     rendezvous: Rows | None = None  # where threads wait for their peers inside a collective (CPU), lanes as the ops'
+    marks: I64 | None = None  # when the tracer's marks lie that are no ops and no waits (TPU)
     quality: tuple[Quality, ...] = ()
 
 

@@ -51,6 +51,24 @@ def step_statistics(steps: pd.DataFrame) -> dict[str, float | int | None]:
     }
 
 
+def in_counted_steps(rows: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
+    """Those rows (with columns ``device`` and ``step``) that lie in counted steps."""
+    wanted = steps[steps["counted"]]
+    if len(wanted) == len(steps) and not bool(rows["step"].isna().any()):
+        return rows
+    # One integer per (core, step): joining text keys would cost more than everything else.
+    numbers = np.unique(steps["step"].to_numpy())
+    width = len(numbers) + 1
+
+    def key(frame: pd.DataFrame) -> np.ndarray[Any, Any]:
+        at = np.searchsorted(numbers, frame["step"].astype("Int64").to_numpy(np.int64, na_value=0))
+        at = np.where(np.asarray(frame["step"].isna()), len(numbers), at)
+        codes = frame["device"].cat.set_categories(steps["device"].cat.categories).cat.codes.to_numpy(np.int64)
+        return codes * width + at
+
+    return rows[np.isin(key(rows), key(wanted))].reset_index(drop=True)
+
+
 def breakdown(
     partition: pd.DataFrame, counted: np.ndarray[Any, np.dtype[np.bool_]], reason: str | None
 ) -> dict[str, Any] | None:

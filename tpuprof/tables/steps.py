@@ -21,6 +21,7 @@ from tpuprof.tables.matching import match_by_order
 from tpuprof.tables.rows import NO_TIME, CoreRecord, ModuleRows, StepMarks
 from tpuprof.tables.runs import Runs
 from tpuprof.tables.sweep import BOOL
+from tpuprof.text import number_ranges
 
 StepSource = Literal["steps_line", "host_annotation", "module", "none"]
 
@@ -56,6 +57,7 @@ class Steps:
     n_steps: int
     program: str | None  # the main program's function name, where steps come from it
     quality: tuple[Quality, ...]
+    transient: tuple[int, ...] = ()  # numbers of steps that the start of the capture held up
 
 
 def find_steps(
@@ -353,28 +355,17 @@ def _no_device_work(core: CoreRecord, numbers: Sequence[int]) -> list[Quality]:
     """One entry for all steps of a core: a host that runs ahead leaves hundreds of them."""
     if not numbers:
         return []
+    which = number_ranges(numbers)
     what = (
         f"Step {numbers[0]} of {core.device.id} holds no device op: the host may have run ahead of the device, or the "
         "step lies at the edge of the capture. It is left out of statistics."
         if len(numbers) == 1
-        else f"{len(numbers)} steps of {core.device.id} hold no device op: {_ranges(numbers)}. The host may have run "
+        else f"{len(numbers)} steps of {core.device.id} hold no device op: {which}. The host may have run "
         "ahead of the device, or they lie at the edge of the capture. They are left out of statistics."
     )
     return [
         Quality("no_device_work", "warning", what, len(numbers), {"steps": list(numbers), "device": core.device.id})
     ]
-
-
-def _ranges(numbers: Sequence[int], shown: int = 6) -> str:
-    """``0 to 6, 9`` for ascending numbers; the rest of a long list is left out."""
-    ends: list[list[int]] = []
-    for number in numbers:
-        if ends and number == ends[-1][1] + 1:
-            ends[-1][1] = number
-        else:
-            ends.append([number, number])
-    texts = [str(first) if first == last else f"{first} to {last}" for first, last in ends[:shown]]
-    return ", ".join(texts) + (" …" if len(ends) > shown else "")
 
 
 def _matched(cores: Sequence[CoreSteps]) -> tuple[list[CoreSteps], int]:

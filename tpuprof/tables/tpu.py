@@ -27,6 +27,7 @@ from tpuprof.tables.rows import (
     Shift,
     StepMarks,
 )
+from tpuprof.tables.stated import STATED_STATS
 
 TPU_PLANE = re.compile(r"/device:TPU:(\d+)\Z")
 OPS_LINE, ASYNC_LINE, MODULES_LINE, STEPS_LINE, TRACEME_LINE = (
@@ -38,6 +39,8 @@ OPS_LINE, ASYNC_LINE, MODULES_LINE, STEPS_LINE, TRACEME_LINE = (
 )
 # Rows of op lines that are marks of the tracer and no ops (formats: pseudo-events).
 _PSEUDO = re.compile(r"(?:Trace Buffers Dropped|P state|bundle\.\d+)\Z")
+# Marks that instrumentation leaves on op lines; on the TraceMe line every row is one that is neither wait nor pseudo.
+_MARK = re.compile(r"(?:bundle\.\d+|trace[-_ ]?mark(?:er)?(?:[.:_ -].*)?)\Z", re.IGNORECASE)
 _ENQUEUE = "DoEnqueueProgram"
 _NO_PROGRAM = -(1 << 63)
 _ROUNDING_PS = 2_000  # host times are rounded to the tick of the clock's mapping
@@ -45,7 +48,7 @@ BUFFERS_DROPPED = "Trace Buffers Dropped"
 _BARRIER = "barrier-cores"
 _WAITS = (_BARRIER, "dependency-wait")
 # Facts that newer runtimes write on each event instead of on the event's metadata.
-_EVENT_FACTS = ("program_id", "hlo_category", "tf_op", "source")
+_EVENT_FACTS = ("program_id", "hlo_category", "tf_op", "source", *STATED_STATS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,6 +116,7 @@ def _core(context: _Context, ordinal: int) -> CoreRecord | None:
         steps=_step_rows(context, shift),
         shift=shift,
         dropped_from=_dropped_from(context, shift),
+        marks=_marks(context, op_lines, shift),
     )
 
 
@@ -320,6 +324,22 @@ def _dropped_from(context: _Context, shift: Shift) -> int | None:
             times = line_times(context.plane, line.events, context.base(line), shift, forward=False)
             starts.append(int(times.start[hit].min()))
     return min(starts) if starts else None
+
+
+def _marks(context: _Context, op_lines: list[Line], shift: Shift) -> I64 | None:
+    """When the tracer's marks lie, which scopes inside kernels and traced bundles leave; null without any."""
+    labels = [meta.label for meta in context.plane.event_meta]
+    on_ops = [row for row, label in enumerate(labels) if _MARK.match(label)]
+    no_marks = (*_WAITS, BUFFERS_DROPPED, "P state", "")
+    on_traceme = [row for row, label in enumerate(labels) if label not in no_marks]
+    found: list[I64] = []
+    for line in context.plane.lines:
+        wanted = on_traceme if TRACEME_LINE in (line.name, line.display_name) else on_ops if line in op_lines else []
+        hit = np.isin(line.events.meta, wanted) if wanted else np.zeros(0, np.bool_)
+        if hit.any():
+            times = line_times(context.plane, line.events, context.base(line), shift, forward=line not in op_lines)
+            found.append(times.start[hit])
+    return np.sort(np.concatenate(found)) if found else None
 
 
 def _text(value: object) -> str | None:

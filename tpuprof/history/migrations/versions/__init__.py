@@ -1,0 +1,1 @@
+"""One module per revision. They are history: they do not change when the tables do."""
