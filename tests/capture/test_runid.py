@@ -83,6 +83,15 @@ def test_the_next_capture_is_the_next_run_for_all(program):
     assert len(set(second)) == 1
 
 
+def test_names_are_in_the_order_of_the_runs(program):
+    taken = program.logdir / "plugins" / "profile" / "2026_03_01_12_00_00"
+    taken.mkdir(parents=True)
+    first = program.join(0)
+    taken.rmdir()  # its proposer was beaten
+    assert program.join(1).name == first.name == "2026_03_01_12_00_01"
+    assert program.join(1, "steps 20:23").name == program.join(0, "steps 20:23").name == "2026_03_01_12_00_02"
+
+
 def test_another_reason_is_another_run(program):  # whose window begins in the same second
     slow = program.join(1, "a slow step")
     rest = [program.join(index) for index in (0, 1, 2)]

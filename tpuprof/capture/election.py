@@ -12,7 +12,7 @@ import json
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -47,7 +47,7 @@ class Elections:
     """The elections that this process has taken part in."""
 
     next: int = 0
-    used: set[str] = field(default_factory=set[str])
+    last: str = ""  # the name of the latest run; those to come are named later, so that names are in the order of time
 
     def join(
         self, store: KeyValueStore, logdir: Path, identity: ProcessIdentity, reason: str, started: float
@@ -56,7 +56,7 @@ class Elections:
         for number in range(self.next, _MOST_RUNS):
             found = _value(store, f"{_KEY}/{number}")
             if found is None:
-                proposal = _reserve(logdir, datetime.fromtimestamp(started), self.used)
+                proposal = _reserve(logdir, datetime.fromtimestamp(started), self.last)
                 text = json.dumps({"name": proposal, "time": started, "reason": reason})
                 try:
                     store.key_value_set(f"{_KEY}/{number}", text)
@@ -73,7 +73,7 @@ class Elections:
                 continue
             self.next = number + 1
             name = check_name(str(elected["name"]))
-            self.used.add(name)
+            self.last = max(self.last, name)
             store.key_value_set(f"{_members(number)}/{identity.process_index}", identity.host)
             return name, _seen(store, number)
         raise RuntimeError("the program has had too many runs")
@@ -115,11 +115,11 @@ def _value(store: Any, key: str) -> str | None:
         return None
 
 
-def _reserve(logdir: Path, moment: datetime, used: set[str]) -> str:
+def _reserve(logdir: Path, moment: datetime, last: str) -> str:
     # The directory is made at once: another program with the same log directory must not take the name.
     for seconds in range(_MOST_NAMES):
         name = session_name(moment + timedelta(seconds=seconds))
-        if name in used:
+        if name <= last:
             continue
         try:
             (profile_root(logdir) / name).mkdir(parents=True)
