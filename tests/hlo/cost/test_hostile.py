@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.hlo.cost.test_program import ASYNC, recomputed
+from tests.hlo.cost.programs import ASYNC, recomputed
 from tpuprof.errors import HloError, TpuprofError
 from tpuprof.hlo import parse_proto, to_proto
 from tpuprof.hlo.cost import program_cost

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tpuprof.hlo.cost import CallCost, ProgramCost, program_cost
+from tests.hlo.cost.programs import ASYNC, cost, recomputed
+from tpuprof.hlo.cost import CallCost, program_cost
 from tpuprof.hlo.cost.formulas import RegisteredFormula
 from tpuprof.hlo.text import parse_text
 
 DOT = "dot(%x, %w), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
 STATE = "(s32[], f32[128,256], f32[256,512])"
-
-
-def cost(text: str) -> ProgramCost:
-    return program_cost(parse_text(text))
 
 
 def nested(outer: str, inner: str | None, bound: str = "constant(24)") -> str:
@@ -173,37 +170,6 @@ ENTRY %main (a: f32[8]) -> f32[] {
     assert op.reason == "The while called is part of an instruction and is not followed."
 
 
-ASYNC = """HloModule m, num_partitions=8
-
-%add (l: f32[], r: f32[]) -> f32[] {
-  %l = f32[] parameter(0)
-  %r = f32[] parameter(1)
-  ROOT %s = f32[] add(%l, %r)
-}
-
-%gather (g: bf16[16,128]) -> bf16[128,128] {
-  %g = bf16[16,128]{1,0:T(8,128)(2,1)} parameter(0)
-  ROOT %all-gather = bf16[128,128]{1,0:T(8,128)(2,1)} all-gather(%g), channel_id=1, replica_groups=[1,8]<=[8], \
-dimensions={0}, use_global_device_ids=true
-}, execution_thread="sparsecore"
-
-ENTRY %main (a: bf16[16,128], b: f32[64,128]) -> bf16[128,128] {
-  %a = bf16[16,128]{1,0:T(8,128)(2,1)} parameter(0)
-  %b = f32[64,128]{1,0:T(8,128)} parameter(1)
-  %start = ((bf16[16,128]{1,0:T(8,128)(2,1)}), bf16[128,128]{1,0:T(8,128)(2,1)}, u32[]) async-start(%a), \
-calls=%gather, async_execution_thread="sparsecore"
-  %copy-start = (f32[64,128]{1,0:T(8,128)S(1)}, f32[64,128]{1,0:T(8,128)}, u32[]) copy-start(%b)
-  %copy-done = f32[64,128]{1,0:T(8,128)S(1)} copy-done(%copy-start)
-  %slice-start = ((f32[64,128]{1,0:T(8,128)}), f32[8,128]{1,0:T(8,128)S(1)}, u32[]) slice-start(%b), \
-slice={[8:16], [0:128]}
-  %slice-done = f32[8,128]{1,0:T(8,128)S(1)} slice-done(%slice-start)
-  %all-reduce = f32[64,128]{1,0:T(8,128)} all-reduce(%b), channel_id=2, replica_groups={{0,1,2,3},{4,5,6,7}}, \
-to_apply=%add
-  ROOT %done = bf16[128,128]{1,0:T(8,128)(2,1)} async-done(%start)
-}
-"""
-
-
 def test_asynchronous_work_is_that_of_the_start():
     found = cost(ASYNC)
     ops = found.ops
@@ -273,22 +239,6 @@ ENTRY %main (a: f32[64], i: s32[]) -> f32[16] {
 """)
     (only,) = found.collectives
     assert (only.kind, only.bytes, only.shard_bytes, only.group_size) == ("reduce_scatter", 256, 64, 4)
-
-
-def recomputed(name: str, scope: str) -> str:
-    return f"""HloModule m
-
-%fused (x: f32[8,8]) -> f32[8,8] {{
-  %x = f32[8,8] parameter(0)
-  %dot.1 = f32[8,8] dot(%x, %x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, metadata={{op_name="{scope}"}}
-  ROOT %dot.2 = f32[8,8] dot(%dot.1, %x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
-}}
-
-ENTRY %main (a: f32[8,8]) -> f32[8,8] {{
-  %a = f32[8,8] parameter(0)
-  ROOT %{name} = f32[8,8] fusion(%a), kind=kOutput, calls=%fused
-}}
-"""
 
 
 @pytest.mark.parametrize(
@@ -404,109 +354,3 @@ def test_the_compilers_estimate_only_where_it_can_be_trusted(model: str, cycles:
     config = f', backend_config={{"window_config":{{"estimated_cycles":"{cycles}","cost_model_type":"{model}"}}}}'
     text = recomputed("fusion", "").replace("calls=%fused", "calls=%fused" + config)
     assert cost(text).ops["fusion"].estimated_cycles == expected
-
-
-PRECISIONS = [
-    ("", "f32", "default"),
-    (", operand_precision={highest,highest}", "f32@highest", "highest"),
-    (", operand_precision={high,default}", "f32@high", "high"),
-    (", algorithm=dot_bf16_bf16_f32_x3", "f32@high", "dot_bf16_bf16_f32_x3"),
-    (", algorithm=dot_tf32_tf32_f32", "tf32", "dot_tf32_tf32_f32"),
-]
-
-
-@pytest.mark.parametrize(("attribute", "key", "precision"), PRECISIONS)
-def test_the_type_of_the_work_holds_the_precision(attribute: str, key: str, precision: str):
-    text = recomputed("fusion", "").replace("rhs_contracting_dims={0}", "rhs_contracting_dims={0}" + attribute)
-    found = cost(text).ops["fusion"]
-    assert found.flops_by_dtype == {key: 2048}
-    assert {each.precision for each in found.matmuls} == {precision}
-
-
-def test_mixed_types_count_as_the_wider_one():
-    text = """HloModule m
-
-ENTRY %main (x: s8[8,4], w: bf16[4,16]) -> f32[8,16] {
-  %x = s8[8,4] parameter(0)
-  %w = bf16[4,16] parameter(1)
-  ROOT %dot = f32[8,16] dot(%x, %w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-}
-"""
-    assert cost(text).totals.flops_by_dtype == {"bf16": 2 * 8 * 4 * 16}
-
-
-RAGGED = [
-    ("f32[10,4]", "f32[3,4,6]", "f32[10,6]", "lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
-     "lhs_ragged_dims={0}, rhs_group_dims={0}", 2 * 10 * 4 * 6),
-    ("f32[10,4]", "f32[4,6]", "f32[3,10,6]", "lhs_contracting_dims={1}, rhs_contracting_dims={0}, lhs_ragged_dims={1}",
-     2 * 10 * 4 * 6),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("lhs", "rhs", "out", "attributes", "flops"), RAGGED)
-def test_a_ragged_dot_multiplies_every_row_with_one_group(lhs: str, rhs: str, out: str, attributes: str, flops: int):
-    text = f"""HloModule m
-
-ENTRY %main (x: {lhs}, w: {rhs}, g: s32[3]) -> {out} {{
-  %x = {lhs} parameter(0)
-  %w = {rhs} parameter(1)
-  %g = s32[3] parameter(2)
-  ROOT %dot = {out} ragged-dot(%x, %w, %g), {attributes}
-}}
-"""
-    assert cost(text).totals.matmul_flops == flops
-
-
-def test_a_complex_product_is_four_real_ones():
-    text = recomputed("fusion", "").replace("f32", "c64")
-    assert cost(text).totals.matmul_flops == 4 * 2048
-
-
-@pytest.mark.parametrize("dims", ["dim_labels=bf_io->bf", "dim_labels=b0f_0io->b0f, window={size=3}"])
-def test_a_convolution_whose_shapes_do_not_fit_is_unknown(dims: str):
-    text = f"""HloModule m
-
-ENTRY %main (x: f32[8], w: f32[4,16]) -> f32[8,16] {{
-  %x = f32[8] parameter(0)
-  %w = f32[4,16] parameter(1)
-  ROOT %conv = f32[8,16] convolution(%x, %w), {dims}
-}}
-"""
-    op = cost(text).ops["conv"]
-    assert op.flops is None
-    assert op.reason == "The shapes of the convolution conv do not fit together."
-
-
-MATMULS = [
-    # window, labels, lhs, rhs, out -> batch, m, n, k, kind
-    ("", "bf_io->bf", "f32[8,4]", "f32[4,16]", "f32[8,16]", (1, 8, 16, 4, "dot")),
-    ("window={size=1}, ", "0bf_oi0->0bf", "f32[4,8,32]", "f32[16,32,1]", "f32[4,8,16]", (1, 32, 16, 32, "dot")),
-    ("window={size=1x32 pad=0_0x31_31 rhs_reversal=0x1}, ", "0bf1_1oi0->0b1f", "f32[4,8,64,1]", "f32[32,128,64,1]",
-     "f32[4,8,32,128]", (1, 32, 4096, 64, "dot")),
-    ("window={size=4}, ", "0fb_0io->bf0", "f32[4,8,16]", "f32[4,8,32]", "f32[16,32,1]", (1, 16, 32, 32, "dot")),
-    ("window={size=6 stride=5 lhs_dilate=6}, ", "0bf_0io->0bf", "f32[6,8,4]", "f32[6,4,16]", "f32[6,8,16]",
-     (6, 8, 16, 4, "dot")),
-    ("window={size=3x3 pad=1_1x1_1}, ", "b01f_01io->b01f", "f32[2,8,8,4]", "f32[3,3,4,16]", "f32[2,8,8,16]",
-     (1, 128, 16, 36, "convolution")),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("window", "labels", "lhs", "rhs", "out", "expected"), MATMULS)
-def test_the_matmul_in_a_convolution(
-    window: str, labels: str, lhs: str, rhs: str, out: str, expected: tuple[int, int, int, int, str]
-):
-    text = f"""HloModule m
-
-ENTRY %main (x: {lhs}, w: {rhs}) -> {out} {{
-  %x = {lhs} parameter(0)
-  %w = {rhs} parameter(1)
-  ROOT %conv = {out} convolution(%x, %w), {window}dim_labels={labels}
-}}
-"""
-    op = cost(text).ops["conv"]
-    (shape,) = op.matmuls
-    assert (shape.batch, shape.m, shape.n, shape.k, shape.kind) == expected
-    if shape.kind == "dot":
-        assert shape.flops == op.matmul_flops
-    else:
-        assert op.matmul_flops == 2 * 2 * 22 * 22 * 4 * 16  # 22 of 24 positions per dimension are real

@@ -39,7 +39,8 @@ def repeated_contractions(module: HloModule) -> frozenset[str]:
         for instruction in computation.instructions:
             if instruction.opcode in _CONTRACTIONS and len(instruction.operands) == 2:
                 with suppress(HloError):
-                    scope = backward if _BACKWARD_SCOPE in instruction.metadata.op_name else forward
+                    name = instruction.details.metadata.get("op_name", "")
+                    scope = backward if _BACKWARD_SCOPE in name else forward
                     scope.setdefault(_sizes(computation, instruction), []).append((computation, instruction))
     origins = _Origins(module)
     found: set[str] = set()

@@ -65,7 +65,7 @@ def is_remat(instruction: Instruction) -> bool:
     ``jax.checkpoint`` puts what it repeats into a scope ``rematted_computation``; XLA's own rematerialisation appends
     ``.remat`` to names.
     """
-    return _REMAT_NAME in instruction.name or _REMAT_SCOPE in instruction.metadata.op_name
+    return _REMAT_NAME in instruction.name or _REMAT_SCOPE in instruction.details.metadata.get("op_name", "")
 
 
 @dataclass
