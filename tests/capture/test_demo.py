@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -81,8 +82,8 @@ def test_the_report_is_printed_for_the_run(monkeypatch, tmp_path):
     monkeypatch.setattr(demo, "run_demo", lambda logdir, steps, devices: logdir / f"{steps}x{devices}")
     monkeypatch.setattr(demo, "_print_report", printed.append)
     runner = CliRunner()
-    assert runner.invoke(demo.command, ["--logdir", str(tmp_path)], catch_exceptions=False).exit_code == 0
-    assert runner.invoke(demo.command, ["--no-report"], catch_exceptions=False).exit_code == 0
+    assert runner.invoke(copy(demo.command), ["--logdir", str(tmp_path)], catch_exceptions=False).exit_code == 0
+    assert runner.invoke(copy(demo.command), ["--no-report"], catch_exceptions=False).exit_code == 0
     assert printed == [tmp_path / "10x8"]
 
 
@@ -97,10 +98,10 @@ def test_the_environment_keeps_what_it_does_not_set():
 def test_failures_are_typed(monkeypatch, tmp_path):
     runner = CliRunner()
     with pytest.raises(UsageError, match="--devices 3 is odd"):
-        runner.invoke(demo.command, ["--devices", "3"], catch_exceptions=False)
+        runner.invoke(copy(demo.command), ["--devices", "3"], catch_exceptions=False)
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(CaptureError, match="demo program ended with exit code 1 and left no run"):
         demo.run_demo(tmp_path, steps=1, devices=2)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match=r'pip install "tpuprof\[capture\]"'):
-        runner.invoke(demo.command, [], catch_exceptions=False)
+        runner.invoke(copy(demo.command), [], catch_exceptions=False)
