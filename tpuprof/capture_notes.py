@@ -14,9 +14,9 @@ from tpuprof.units import PS_PER_S, format_ps
 COVERED = 0.95
 """Device work that covers this share of the time that was asked for covers it."""
 
-# How the launcher notes what it was asked for.
-_STEPS = re.compile(r"launcher: steps (\d{1,12}):(\d{1,12})\Z")
-_SECONDS = re.compile(r"launcher: (\d{1,6}(?:\.\d{1,9})?) s of time\Z")
+# How captures by schedule, from the launcher and from outside note what they were asked for.
+_STEPS = re.compile(r"(?:launcher: )?steps (\d{1,12}):(\d{1,12})\Z")
+_SECONDS = re.compile(r"(?:launcher: |grab: )(\d{1,6}(?:\.\d{1,9})?) s of time\Z")
 
 
 def not_covered(notes: Mapping[str, Any], built: Built) -> list[Quality]:
@@ -28,6 +28,9 @@ def not_covered(notes: Mapping[str, Any], built: Built) -> list[Quality]:
     steps, seconds = _STEPS.match(trigger), _SECONDS.match(trigger)
     if not built.cores or notes.get("complete") is False:
         return []  # told as a missing device plane, and as an incomplete capture
+    begin, stop, wanted = (notes.get(key) for key in ("first_step", "stop_step", "stop_step_wanted"))
+    if type(begin) is int and type(stop) is int and type(wanted) is int and stop < wanted:
+        return []  # the budget had no room for more, and the sidecar says so
     if steps is not None and built.steps.source in ("steps_line", "host_annotation"):
         asked, found = int(steps[2]) - int(steps[1]), max(len(core.steps) for core in built.cores)
         if found < asked:

@@ -194,6 +194,16 @@ def test_a_given_name_wins_then_the_variable_then_the_store(tmp_path):
     assert join(count=1, SLURM_JOB_ID="5", SLURM_NTASKS="8") == Membership()
 
 
+def test_lone_processes_of_several_machines_may_share_a_run(tmp_path):
+    names = []
+    for host in ("a", "b", "a"):
+        identity = ProcessIdentity(host, 1)
+        found = join_run(tmp_path, identity, reason="r", started=NOON, environment={"TPUPROF_RUN_ID": "job"})
+        store(b"", tmp_path, identity, started=datetime.now(), name=found.name)
+        names.append(found.name)
+    assert names == ["job", "job", "job-2"]
+
+
 def test_without_a_store_the_scheduler_gives_the_name(tmp_path, monkeypatch):
     monkeypatch.setattr(runid, "distributed_client", lambda: None)
 

@@ -116,7 +116,8 @@ def _free_name(logdir: Path, base: str, identity: ProcessIdentity) -> str:
     for number in range(1, _MOST_NAMES):
         name = base if number == 1 else f"{base}-{number}"
         session = profile_root(logdir) / name
-        own = f"*.p{index}{XPLANE_SUFFIX}" if identity.process_count > 1 else f"*{XPLANE_SUFFIX}"
+        # Lone processes of several machines may be told to share a run.
+        own = f"*.p{index}{XPLANE_SUFFIX}" if identity.process_count > 1 else f"{identity.host}{XPLANE_SUFFIX}"
         if next(session.glob(own), None) is None:
             return name
     return base
