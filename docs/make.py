@@ -1,6 +1,6 @@
 """Makes the reference pages from the code, and the README's picture from a run.
 
-python docs/make.py                    writes docs/cli.md and docs/tables.md, and the table in docs/hardware.md
+python docs/make.py                    writes docs/{cli,tables,sidecar}.md, and the table in docs/hardware.md
 python docs/make.py --check            says which of them are out of date; exit code 1 if any
 python docs/make.py --picture RUN      writes docs/images/report.svg from the report of a run
 """
@@ -64,6 +64,30 @@ def tables_page() -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
+def sidecar_page() -> str:
+    """The reference of the sidecar: its fields, from their description."""
+    from tpuprof.sidecar import FIELDS, SCHEMA_VERSION
+
+    lines = [_NOTE, "", "# The sidecar", ""]
+    lines += [
+        "Beside every trace lies a small JSON file that says how, where and by what it was captured: `tpuprof.json` of",
+        "a lone process, and of the first one of a distributed program; `<trace>.tpuprof.json` of the others.",
+        "`tpuprof info` shows it, quality entries come from it, and `tpuprof info RUN --json` has all of it in",
+        "`capture`.",
+        "",
+        f"This is version {SCHEMA_VERSION}. Fields are only ever added; readers ignore those that they do not know.",
+        "Secrets in command lines and variables are masked. Of `tpuprof grab`, only what is known from outside the job",
+        "is there.",
+        "",
+        "| field | type | null | may be missing | meaning |",
+        "|---|---|---|---|---|",
+    ]
+    for field in FIELDS:
+        flags = " | ".join("yes" if flag else "" for flag in (field.nullable, field.optional))
+        lines.append(f"| `{field.path}` | {field.kind} | {flags} | {_cell(field.meaning)} |")
+    return "\n".join(lines) + "\n"
+
+
 def hardware_page() -> str:
     """The page on hardware as it is, with the table of chips made anew."""
     from tpuprof.report.hardware import hardware_result
@@ -77,7 +101,7 @@ def hardware_page() -> str:
     return "\n".join([f"{before}{begin}", "", *lines, "", f"{end}{after}"])
 
 
-PAGES = {"cli.md": cli_page, "tables.md": tables_page, "hardware.md": hardware_page}
+PAGES = {"cli.md": cli_page, "tables.md": tables_page, "sidecar.md": sidecar_page, "hardware.md": hardware_page}
 
 
 def picture(run: str) -> str:

@@ -1,53 +1,22 @@
-"""What ``tpuprof capture`` noted beside a trace, and what it says of the recording."""
+"""Whether a recording holds what its capture was asked for, by the notes beside the trace."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
-from tpuprof.errors import InputError
 from tpuprof.quality import Quality
 from tpuprof.tables.build import Built
 from tpuprof.text import plural
 from tpuprof.units import PS_PER_S, format_ps
 
-SIDECAR = "tpuprof.json"
-MAX_SIDECAR_BYTES = 16 << 20
 COVERED = 0.95
 """Device work that covers this share of the time that was asked for covers it."""
 
-# How the launcher notes what it was asked for.
-_STEPS = re.compile(r"launcher: steps (\d{1,12}):(\d{1,12})\Z")
-_SECONDS = re.compile(r"launcher: (\d{1,6}(?:\.\d{1,9})?) s of time\Z")
-
-
-def capture_notes(path: str) -> tuple[dict[str, Any], list[Quality]]:
-    """What the capture wrote beside the trace (versions, options, window; empty if nothing), and what to tell of it."""
-    from tpuprof.formats.files import open_bytes
-
-    base = path.rstrip("/")
-    candidates = [f"{base}/{SIDECAR}"]
-    if base.endswith((".pb", ".gz", ".json")) and "/" in base:
-        candidates = [f"{base.rsplit('/', 1)[0]}/{SIDECAR}"]
-    for candidate in candidates:
-        try:
-            data = bytes(open_bytes(candidate))
-        except InputError:
-            continue
-        try:
-            if len(data) > MAX_SIDECAR_BYTES:
-                raise ValueError("it is too large")
-            loaded: Any = json.loads(data)
-            if not isinstance(loaded, dict):
-                raise ValueError("it is no JSON object")
-        except (ValueError, RecursionError) as error:
-            message = f"{candidate} cannot be read ({error}); versions and capture options are unknown."
-            return {}, [Quality("sidecar_unreadable", "warning", message)]
-        sidecar = cast("dict[str, Any]", loaded)
-        return sidecar, _capture_quality(sidecar)
-    return {}, []
+# How captures by schedule, from the launcher and from outside note what they were asked for.
+_STEPS = re.compile(r"(?:launcher: )?steps (\d{1,12}):(\d{1,12})\Z")
+_SECONDS = re.compile(r"(?:launcher: |grab: )(\d{1,6}(?:\.\d{1,9})?) s of time\Z")
 
 
 def not_covered(notes: Mapping[str, Any], built: Built) -> list[Quality]:
@@ -59,6 +28,9 @@ def not_covered(notes: Mapping[str, Any], built: Built) -> list[Quality]:
     steps, seconds = _STEPS.match(trigger), _SECONDS.match(trigger)
     if not built.cores or notes.get("complete") is False:
         return []  # told as a missing device plane, and as an incomplete capture
+    begin, stop, wanted = (notes.get(key) for key in ("first_step", "stop_step", "stop_step_wanted"))
+    if type(begin) is int and type(stop) is int and type(wanted) is int and stop < wanted:
+        return []  # the budget had no room for more, and the sidecar says so
     if steps is not None and built.steps.source in ("steps_line", "host_annotation"):
         asked, found = int(steps[2]) - int(steps[1]), max(len(core.steps) for core in built.cores)
         if found < asked:
@@ -80,15 +52,3 @@ def not_covered(notes: Mapping[str, Any], built: Built) -> list[Quality]:
 def _entry(message: str, scope: dict[str, Any]) -> Quality:
     what = "Data may have been dropped, or the program did something else meanwhile."
     return Quality("window_not_covered", "warning", f"{message} {what}", None, scope)
-
-
-def _capture_quality(sidecar: Mapping[str, Any]) -> list[Quality]:
-    """What the capture itself knew to be wrong."""
-    if sidecar.get("complete") is not False:
-        return []
-    listed = sidecar.get("errors")
-    errors = [str(error) for error in cast("list[Any]", listed)] if isinstance(listed, list) else []
-    because = f" ({'; '.join(errors)[:500].rstrip('.')})" if errors else ""
-    because = because or " (the program ended or was stopped inside the window)"
-    message = f"The capture ended before its window did{because}. The last step may be cut."
-    return [Quality("capture_incomplete", "warning", message, None, {"errors": errors})]

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tpuprof.capture_notes import capture_notes, not_covered
+from tpuprof.capture_notes import not_covered
 from tpuprof.engine import Progress
 from tpuprof.errors import UsageError
 from tpuprof.formats.discover import find_run
 from tpuprof.formats.recording import Source
 from tpuprof.formats.recordings import Recordings
+from tpuprof.formats.sidecars import read_sidecars
 from tpuprof.formats.xspace import I32
 from tpuprof.hlo import load_hlo
 from tpuprof.quality import Quality, ordered, worst
@@ -62,7 +63,7 @@ def load(
     outside = load_hlo(str(hlo)) if hlo is not None else []
     programs = Programs(run_facts.programs, outside)
     built = build(run_facts, programs, step_program)
-    metadata, notes_quality = capture_notes(files.path)
+    metadata, notes_quality = read_sidecars(files)
     covered = not_covered(metadata, built)
     quality = ordered([*(q for r in recordings.heads for q in r.quality), *notes_quality, *covered, *built.quality])
     return Trace(

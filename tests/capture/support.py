@@ -4,8 +4,8 @@ import os
 import sys
 from pathlib import Path
 
+from tpuprof.capture.environment import Environment
 from tpuprof.capture.options import CaptureOptions
-from tpuprof.capture.sidecar import Environment
 from tpuprof.errors import CaptureError, ProfilerBusyError
 
 REPOSITORY = Path(__file__).parents[2]

@@ -40,7 +40,7 @@ def test_processes_of_one_program_share_the_session(tmp_path):
         store(b"", tmp_path, ProcessIdentity("h", pid, index, 4), started=NOON).name
         for pid, index in ((11, 0), (12, 1), (13, 1), (13, 1))
     ]
-    assert names == ["h.xplane.pb", "h.p1.xplane.pb", "h.p1.13.xplane.pb", "h.p1.13.2.xplane.pb"]
+    assert names == ["h.p0.xplane.pb", "h.p1.xplane.pb", "h.p1.13.xplane.pb", "h.p1.13.2.xplane.pb"]
     assert len(list((tmp_path / "plugins" / "profile").iterdir())) == 1
 
 

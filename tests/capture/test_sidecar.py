@@ -1,6 +1,7 @@
 """What is stored beside a trace: readable, without secrets."""
 
 import json
+import time
 
 import pytest
 from hypothesis import assume, given
@@ -70,6 +71,13 @@ def test_no_part_of_a_secret_survives(name, secret):
     assert masked.startswith(name)
     assert masked.endswith(MASK)
     assert masked.removeprefix(name).removesuffix(MASK).strip() == ""
+
+
+@pytest.mark.parametrize("text", ["a" * 1_000_000, "a." * 500_000, "--" + "x-" * 500_000, "a=b:" * 250_000])
+def test_long_arguments_are_masked_in_no_time(text):
+    begin = time.perf_counter()
+    mask_arguments([text])
+    assert time.perf_counter() - begin < 5.0
 
 
 def test_flag_texts_are_masked_word_by_word():

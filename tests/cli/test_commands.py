@@ -103,7 +103,7 @@ def test_debug_shows_the_traceback(run: Run, words: tuple[str, ...]) -> None:
     ("words", "message"),
     [
         (("reprot",), "There is no command 'reprot'. Did you mean report"),
-        (("zzzz",), "There is no command 'zzzz'. Commands: capture, runs, info"),
+        (("zzzz",), "There is no command 'zzzz'. Commands: capture, grab, runs, info"),
         (("report",), "Missing argument 'RUN'."),
         (("report", "clean", "--nope"), "No such option"),
         (("report", "clean", "--format", "xml"), "'xml' is not one of 'table', 'json'"),

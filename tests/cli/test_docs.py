@@ -26,7 +26,7 @@ def make() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("page", ["cli.md", "tables.md", "hardware.md"])
+@pytest.mark.parametrize("page", ["cli.md", "sidecar.md", "tables.md", "hardware.md"])
 def test_pages_are_current(make: ModuleType, page: str) -> None:
     assert (DOCS / page).read_text(encoding="utf-8") == make.PAGES[page](), "run: python docs/make.py"
 

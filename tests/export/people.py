@@ -10,7 +10,7 @@ from tpuprof.testing import Program, TraceBuilder
 HOST = "zeus-04.lab.example"
 SHORT = "zeus-04"
 USER = "agnes"
-SECRETS = (HOST, SHORT, USER, "atelier", "hunter2", "agnes@example.com", "10.20.30.40", "/home/", "topdir")
+SECRETS = (HOST, SHORT, USER, "atelier", "hunter2", "agnes@example.com", "10.20.30.40", "/home/", "topdir", "hera-05")
 """None of these may be left after redaction."""
 SOURCE = f"/home/{USER}/atelier/model.py"
 
@@ -59,6 +59,8 @@ def write_people(directory: Path) -> Path:
         "environment": {"XLA_FLAGS": "--xla_dump_to=/home/agnes/topdir/dump --api_key=hunter2"},
         "versions": {"jax": "0.10.2"},
         "file": f"{HOST}.xplane.pb",
+        "process_index": 0,
+        "run": {"expected_processes": [0, 5], "seen": {"0": HOST, "5": "hera-05"}},  # the last one's trace is missing
     }
     (session / "tpuprof.json").write_text(json.dumps(sidecar))
     return session

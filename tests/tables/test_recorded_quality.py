@@ -253,6 +253,17 @@ def test_fewer_steps_than_asked_for_are_told(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("trigger", ["steps 10:15", "grab: 0.005 s of time"])
+def test_all_ways_to_capture_are_held_to_their_word(trigger: str, tmp_path: Path) -> None:
+    assert captured(tmp_path, trigger) is not None
+
+
+def test_a_window_that_the_budget_shortened_is_covered(tmp_path: Path) -> None:
+    notes = {"first_step": 10, "stop_step": 13, "stop_step_wanted": 15}
+    assert captured(tmp_path, "launcher: steps 10:15", **notes) is None
+    assert captured(tmp_path / "b", "launcher: steps 10:15", **{**notes, "stop_step": 15}) is not None
+
+
 def test_less_time_than_asked_for_is_told(tmp_path: Path) -> None:
     found = captured(tmp_path, "launcher: 0.005 s of time")
     assert found is not None

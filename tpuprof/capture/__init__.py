@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tpuprof.capture.annotations import annotate
     from tpuprof.capture.budget import Budget
+    from tpuprof.capture.entry import capture
     from tpuprof.capture.loop import Profiler
     from tpuprof.capture.plan import OnRequest
-    from tpuprof.capture.recorder import Capture, CaptureState, capture
+    from tpuprof.capture.programs import forget_programs, note_program
+    from tpuprof.capture.recorder import Capture, CaptureState
     from tpuprof.capture.schedule import Schedule
     from tpuprof.capture.sidecar import read_sidecars
     from tpuprof.capture.slowsteps import SlowSteps
@@ -36,6 +38,8 @@ __all__ = [
     "SlowSteps",
     "annotate",
     "capture",
+    "forget_programs",
+    "note_program",
     "read_sidecars",
     "step",
     "step_count",
@@ -51,7 +55,9 @@ _HOMES = {
     "Schedule": "schedule",
     "SlowSteps": "slowsteps",
     "annotate": "annotations",
-    "capture": "recorder",
+    "capture": "entry",
+    "forget_programs": "programs",
+    "note_program": "programs",
     "read_sidecars": "sidecar",
     "step": "stepmarks",
     "step_count": "stepmarks",
@@ -70,7 +76,7 @@ def __getattr__(name: str) -> Any:
 
 class _CallableModule(ModuleType):
     def __call__(self, *args: Any, **kwargs: Any) -> Capture:
-        from tpuprof.capture.recorder import capture
+        from tpuprof.capture.entry import capture
 
         return capture(*args, **kwargs)
 

@@ -107,7 +107,7 @@ class Controller:
             self._reason = reason or self._reason
             facts = {"path": path, "paths": self._paths, "reason": self._reason}
             self._status.update(stage=stage, **facts, steps=self.director.steps)
-        elif stage == "recording":
+        elif stage in ("recording", "skipped"):
             self._status.update(stage=stage, steps=self.director.steps)
 
     def _look(self) -> float | None:

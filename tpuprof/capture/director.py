@@ -145,7 +145,11 @@ class Director:
         after.append(duration)
         if len(after) == _AROUND:
             self._after = None
-            self._log.event("overhead", after_ns=int(median(after)))
+            after_ns = int(median(after))
+            self._log.event("overhead", after_ns=after_ns)
+            captured = self.captures[-1]
+            times: dict[str, Any] = captured.facts.get("step_time") or {}
+            captured.add_facts(step_time={**times, "after_ns": after_ns, "after_steps": _AROUND})
 
     # Times and requests: the thread that looks after us
 
@@ -225,6 +229,8 @@ class Director:
                     self._probing = False
                     self.captures.append(capture)
                 self._close(capture)
+                if capture.state is CaptureState.SKIPPED:
+                    self._changed("skipped")
 
     def _fitting(self, steps: int) -> int:
         if self._estimate is None:

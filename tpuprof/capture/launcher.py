@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from tpuprof.capture.hosts import HOSTS_VARIABLE, parse_hosts
 from tpuprof.capture.inject import SPEC_VARIABLE
 from tpuprof.capture.options import check_options
 from tpuprof.capture.plan import Plan, Spec
@@ -53,8 +54,11 @@ def launch(
     plan: Plan,
     name: str | None = None,
     options: Mapping[str, Any] | None = None,
+    hosts: str | None = None,
 ) -> LaunchResult:
     """Runs `command` to its end, capturing what `plan` says in its Python processes.
+
+    `hosts` names the jax processes that record, such as ``0,3``; None for all.
 
     Raises:
         UsageError: the command is empty or does not exist, or the name or log directory is no good.
@@ -69,11 +73,13 @@ def launch(
     directory = check_logdir(logdir)
     if name is not None:
         check_name(name)
+    parse_hosts(hosts or "")
     open_logdir(directory)
     status_dir = Path(tempfile.mkdtemp(prefix="tpuprof-status-"))
     try:
         spec = Spec(plan, str(directory), str(status_dir), name, options or {})
-        code = _run(command, child_environment(os.environ, spec), _asking(plan, directory))
+        variables = child_environment(os.environ, spec) | ({} if hosts is None else {HOSTS_VARIABLE: hosts})
+        code = _run(command, variables, _asking(plan, directory))
         return _summarise(code, read_statuses(status_dir), plan)
     finally:
         shutil.rmtree(status_dir, ignore_errors=True)
@@ -187,6 +193,8 @@ def _why_none(statuses: Sequence[Mapping[str, Any]], plan: Plan) -> str:
     errors = dict.fromkeys(str(status["error"]) for status in statuses if status.get("error"))
     if errors:
         return " ".join(errors)
+    if any(status.get("stage") == "skipped" for status in statuses):
+        return "other processes of the program were asked for with --hosts."
     if any(status.get("stage") == "recording" for status in statuses):
         return "the program was killed while it was being recorded, before the trace could be written."
     users = [status for status in statuses if status.get("stage") == "backend" or status.get("steps")]

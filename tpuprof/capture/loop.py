@@ -14,6 +14,7 @@ from tpuprof.capture.budget import Budget
 from tpuprof.capture.checking import instance
 from tpuprof.capture.director import Director, Phase
 from tpuprof.capture.failures import note_failure
+from tpuprof.capture.hosts import check_hosts
 from tpuprof.capture.lifeline import Lifeline
 from tpuprof.capture.marks import MarkPatch
 from tpuprof.capture.options import check_options
@@ -53,6 +54,7 @@ class Profiler:
         max_captures: how many captures there are at most.
         budget: what they may cost.
         name: name of the session directories instead of their start times.
+        hosts: jax processes that record, such as ``(0, 3)``; None for all, or for those of ``TPUPROF_HOSTS``.
         options: those of `tpuprof.capture`: what to record.
 
     Attributes:
@@ -73,6 +75,7 @@ class Profiler:
         max_captures: int = DEFAULT_MAX_CAPTURES,
         budget: Budget | None = None,
         name: str | None = None,
+        hosts: Iterable[int] | str | None = None,
         **options: Any,
     ) -> None:
         slow = SlowSteps() if on_slow is True else on_slow or None
@@ -89,6 +92,7 @@ class Profiler:
         self._logdir = check_logdir(logdir)
         self._options = check_options(**options)
         self._name = None if name is None else check_name(name)
+        self._hosts = check_hosts(hosts)
         self.log = StepLog(self._logdir)
         self._lifeline = Lifeline(
             on_exit=lambda: self._director.stop("The program ended inside the window."),
@@ -270,6 +274,7 @@ class Profiler:
             self._logdir,
             self._options,
             name=self._name,
+            hosts=self._hosts,
             trigger=trigger,
             budget=self._plan.budget,
             managed=True,

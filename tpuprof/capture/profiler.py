@@ -10,14 +10,14 @@ from __future__ import annotations
 import importlib
 import shutil
 import tempfile
-from collections import Counter
 from contextlib import suppress
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol
 
+from tpuprof.capture.compiles import compile_log
+from tpuprof.capture.environment import Environment, observe
 from tpuprof.capture.options import CaptureOptions
-from tpuprof.capture.sidecar import Environment
+from tpuprof.capture.process import git_look
 from tpuprof.errors import CaptureError, MissingDependencyError, ProfilerBusyError
 
 _BUSY_TEXTS = ("ALREADY_EXISTS", "already been started", "Another profiling session", "Only one profile")
@@ -75,15 +75,9 @@ class JaxProfiler:
     def prepare(self) -> Environment:
         """Brings the backends up and describes them."""
         jax = _import("jax")
-        devices = jax.local_devices()  # brings the backends up
-        return Environment(
-            versions={name: _version(name) for name in ("jax", "jaxlib", "libtpu")},
-            platform=str(devices[0].platform) if devices else None,
-            device_kinds=dict(Counter(str(device.device_kind) for device in devices)),
-            device_count=int(jax.device_count()),
-            process_index=int(jax.process_index()),
-            process_count=int(jax.process_count()),
-        )
+        compile_log.watch()
+        git_look.start()
+        return observe(jax)
 
     def drain(self) -> None:
         """Waits for all live arrays, the transfers of every local device, and pending side effects."""
@@ -189,13 +183,6 @@ def _import(name: str) -> Any:
             f"Capturing needs jax, and {error.name} is not installed.",
             hint='Install it: pip install "tpuprof[capture]".',
         ) from error
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _private_state() -> Any:

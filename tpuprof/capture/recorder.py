@@ -8,12 +8,11 @@ from __future__ import annotations
 import enum
 import importlib
 import logging
-import os
 import tempfile
 import threading
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -21,17 +20,19 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from tpuprof.capture.budget import Budget, check_disk, overrun, resident_bytes
-from tpuprof.capture.checking import instance
 from tpuprof.capture.decorate import captured_call
+from tpuprof.capture.environment import Environment
 from tpuprof.capture.failures import earlier_failures, note_failure
+from tpuprof.capture.hosts import check_hosts, expected_processes
 from tpuprof.capture.lifeline import Lifeline
-from tpuprof.capture.options import CaptureOptions, check_options
+from tpuprof.capture.options import CaptureOptions
 from tpuprof.capture.profiler import JaxProfiler, Profiler
-from tpuprof.capture.session import ProcessIdentity, check_logdir, check_name, host_name, open_logdir, store
-from tpuprof.capture.sidecar import Environment, Timing, describe, write_sidecar
+from tpuprof.capture.runid import join_run
+from tpuprof.capture.session import open_logdir, store
+from tpuprof.capture.sidecar import Timing, add_facts, describe, write_sidecar
 from tpuprof.capture.slot import claim, release
 from tpuprof.capture.stopping import patiently
-from tpuprof.errors import CaptureError, MissingDependencyError, TpuprofError, UsageError
+from tpuprof.errors import CaptureError, MissingDependencyError, TpuprofError
 
 logger = logging.getLogger("tpuprof")
 TERMINATION_S = 30.0  # for the trace of a process that was told to end; who told it is about to kill it
@@ -46,53 +47,7 @@ class CaptureState(enum.Enum):
     RECORDING = "recording"
     DONE = "done"
     FAILED = "failed"
-
-
-def capture(
-    logdir: str | os.PathLike[str] | None = None,
-    *,
-    host_tracer_level: int = 2,
-    python_tracer_level: int = 0,
-    name: str | None = None,
-    strict: bool = False,
-    budget: Budget | None = None,
-    **options: Any,
-) -> Capture:
-    """A context manager, or a decorator, that captures what the program does inside it.
-
-    A profiler that is busy or fails does not disturb the program: the body runs, a warning is logged once,
-    and `Capture.error` holds the typed error. The body's own exceptions pass through and the profiler is
-    stopped. When the program is terminated inside, or ends, the trace is kept and marked as not complete.
-
-    As a decorator, the first call of the function is captured, later ones just run; the function's attribute
-    ``capture`` is then the capture.
-
-    Args:
-        logdir: log directory that receives ``plugins/profile/<session>/``. None makes a directory
-            ``tpuprof-…`` in the system's temporary place; tpuprof never deletes it.
-        host_tracer_level: 0 (off) to 3 (verbose).
-        python_tracer_level: 1 records every Python call, which slows the program and fills the trace.
-        name: name of the session directory instead of its start time.
-        strict: raise the profiler's errors instead of recording them.
-        budget: what the recording may cost; None takes the limits of `Budget`.
-        options: ``enable_hlo_proto``, the keys of `tpuprof.capture.options.ADVANCED_KEYS`, and ``advanced``.
-
-    Raises:
-        UsageError: an option is unknown or wrong.
-        CaptureActiveError: on entry, when another capture of this process is running.
-        MissingDependencyError: on entry, when jax is not installed.
-    """
-    if callable(logdir):
-        raise UsageError("tpuprof.capture is not called yet.", hint="Write @tpuprof.capture(), with parentheses.")
-    instance("strict", strict, bool)
-    instance("budget", budget or Budget(), Budget, "Write budget=tpuprof.Budget(max_events=…).")
-    return Capture(
-        None if logdir is None else check_logdir(logdir),
-        check_options(host_tracer_level=host_tracer_level, python_tracer_level=python_tracer_level, **options),
-        name=None if name is None else check_name(name),
-        strict=strict,
-        budget=budget,
-    )
+    SKIPPED = "skipped"  # other processes of the program were asked for
 
 
 class Capture:
@@ -115,6 +70,7 @@ class Capture:
         options: CaptureOptions,
         *,
         name: str | None = None,
+        hosts: frozenset[int] | None = None,
         strict: bool = False,
         trigger: str = "context manager",
         profiler: Profiler | None = None,
@@ -135,6 +91,9 @@ class Capture:
         self._logdir = logdir
         self._options = options
         self._name = name
+        self._hosts = check_hosts(None) if hosts is None else hosts
+        self._expected: tuple[int, ...] = (0,)
+        self._sidecar: Path | None = None
         self._strict = strict
         self._trigger = trigger
         self._profiler: Profiler = profiler if profiler is not None else JaxProfiler()
@@ -160,6 +119,8 @@ class Capture:
         Raises:
             CaptureError: there is no trace.
         """
+        if self.state is CaptureState.SKIPPED:
+            raise CaptureError("This process did not record.", why="Other processes were asked for with hosts.")
         if self.path is None:
             raise self.error or CaptureError("This capture has no trace yet.", hint="Read it after the with block.")
         if self._trace is None:
@@ -187,6 +148,10 @@ class Capture:
             self._fail(error)
             if self._strict or isinstance(error, MissingDependencyError):
                 raise self.error from error  # pyright: ignore[reportGeneralTypeIssues]
+            return
+        if self._environment.process_index not in self._expected:
+            self.state = CaptureState.SKIPPED
+            release(self)
             return
         self.state = CaptureState.RECORDING
         if self._lifeline is not None:
@@ -233,6 +198,12 @@ class Capture:
         self._stop(take, True)
         return taken[0] if taken else None
 
+    def add_facts(self, **facts: Any) -> None:
+        """Adds to the sidecar what became known after it was written. Never raises."""
+        if self._sidecar is not None:
+            with suppress(OSError, ValueError):  # it was moved, or the disk is full; it was right before
+                add_facts(self._sidecar, facts)
+
     def check_budget(self) -> None:
         """Ends the recording if it has used up its budget. Never raises."""
         if self.state is not CaptureState.RECORDING or self._stopping:
@@ -269,6 +240,9 @@ class Capture:
         open_logdir(self._logdir)
         check_disk(self._logdir, self._budget, self.expected_bytes)
         self._environment = self._profiler.prepare()
+        self._expected = expected_processes(self._environment.process_count, self._hosts)
+        if self._environment.process_index not in self._expected:
+            return
         self._profiler.drain()
         self._begin_bytes, self._begin_s = resident_bytes(), time.monotonic()
         self._profiler.start(self._options, self._logdir)
@@ -331,10 +305,17 @@ class Capture:
     def _keep(self, data: bytes, times: list[float], stop_ns: int, complete: bool) -> None:
         assert self._logdir is not None
         check_disk(self._logdir, self._budget, len(data))
-        identity = ProcessIdentity(
-            host_name(), os.getpid(), self._environment.process_index, self._environment.process_count
+        identity = self._environment.identity()
+        run = join_run(
+            self._logdir,
+            identity,
+            # How slow a slow step was differs from host to host; which one it was does not.
+            reason=self._trigger.rpartition(": ")[0] if "slow step" in self._trigger else self._trigger,
+            started=self._start_ns / 1e9,
+            name=self._name,
+            hurried=self.ended_early is not None,
         )
-        trace_file = store(data, self._logdir, identity, started=self._started, name=self._name)
+        trace_file = store(data, self._logdir, identity, started=self._started, name=run.name)
         times.append(time.perf_counter())
         drain_s, stop_s, write_s = (round(b - a, 6) for a, b in pairwise(times))
         content = describe(
@@ -347,10 +328,12 @@ class Capture:
             trigger=self._trigger,
             complete=complete,
             errors=self._problems,
+            run=run,
+            expected=self._expected,
         )
         content |= {"budget": self._budget.as_dict(), "earlier_failures": earlier_failures(), **self.facts}
         try:
-            write_sidecar(trace_file, content)
+            self._sidecar = write_sidecar(trace_file, content)
         except OSError as error:  # the trace is safe; only its description is missing
             self._fail(CaptureError("The sidecar cannot be written.", where=str(trace_file.parent), why=f"{error}."))
         self.path = trace_file.parent

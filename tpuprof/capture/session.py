@@ -167,7 +167,10 @@ def _sessions(root: Path, started: datetime, name: str | None) -> Iterator[Path]
 
 
 def _stems(identity: ProcessIdentity) -> Iterator[str]:
-    yield identity.host
+    # The index stands in every name of a distributed program: hosts may be called alike, and their files may be
+    # gathered into one place later.
+    if identity.process_count == 1:
+        yield identity.host
     yield f"{identity.host}.p{identity.process_index}"
     yield f"{identity.host}.p{identity.process_index}.{identity.pid}"
     for n in range(2, 1000):

@@ -1,7 +1,8 @@
-"""The sidecar: a small JSON file beside a trace that says how, where and by what it was captured.
+"""Writing the sidecar: a small JSON file beside a trace that says how, where and by what it was captured.
 
-The first process of a session to finish writes ``tpuprof.json``, each further one
-``<trace file>.tpuprof.json``, without the trace's own suffix.
+The one process of a lone program, and the first of those that record a distributed one, write ``tpuprof.json``; the
+others write ``<trace file>.tpuprof.json``, without the trace's own suffix, and so does whoever finds the name
+taken. What the fields mean: `tpuprof.sidecar`.
 """
 
 from __future__ import annotations
@@ -9,34 +10,25 @@ from __future__ import annotations
 import json
 import os
 import platform
-import sys
+import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
 from tpuprof._version import __version__
+from tpuprof.capture.compiles import compile_log
+from tpuprof.capture.environment import Environment
 from tpuprof.capture.options import CaptureOptions
+from tpuprof.capture.process import command_line, git_look, machine, variables
+from tpuprof.capture.programs import describe_programs
+from tpuprof.capture.runid import Membership
 from tpuprof.capture.session import XPLANE_SUFFIX, ProcessIdentity, write_new
-from tpuprof.masking import mask_arguments, mask_text
+from tpuprof.sidecar import SCHEMA_VERSION, SIDECAR_NAME
 
-SCHEMA_VERSION = 1
-SIDECAR_NAME = "tpuprof.json"
-_ENVIRONMENT = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "JAX_PLATFORMS")
-_LARGEST_BYTES = 1 << 20
-
-
-@dataclass(frozen=True)
-class Environment:
-    """What the profiler's process runs on."""
-
-    versions: Mapping[str, str | None] = field(default_factory=dict[str, str | None])  # jax, jaxlib, libtpu
-    platform: str | None = None
-    device_kinds: Mapping[str, int] = field(default_factory=dict[str, int])  # local devices of each kind
-    device_count: int | None = None  # devices of the whole program
-    process_index: int = 0
-    process_count: int = 1
+_LARGEST_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -62,8 +54,14 @@ def describe(
     trigger: str,
     complete: bool,
     errors: Sequence[str],
+    run: Membership | None = None,
+    expected: Sequence[int] | None = None,
 ) -> dict[str, Any]:
-    """The content of a sidecar: JSON values, durations in seconds, times in UTC, secrets masked."""
+    """The content of a sidecar: JSON values, durations in seconds, times in UTC, secrets masked.
+
+    Writes the HLO of noted programs beside the trace, if the capture is complete.
+    """
+    member = run or Membership()
     return {
         "schema_version": SCHEMA_VERSION,
         "tool": "tpuprof",
@@ -75,12 +73,24 @@ def describe(
         "pid": identity.pid,
         "process_index": identity.process_index,
         "process_count": identity.process_count,
+        "run": {
+            "name": trace_file.parent.name,
+            "agreed_by": member.agreed_by,
+            "expected_processes": list(range(identity.process_count) if expected is None else expected),
+            "seen": dict(member.seen),
+        },
         "versions": {"tpuprof": __version__, "python": platform.python_version(), **environment.versions},
         "platform": environment.platform,
+        "platform_version": environment.platform_version,
         "device_kinds": dict(environment.device_kinds),
         "device_count": environment.device_count,
-        "environment": {name: mask_text(os.environ[name]) for name in _ENVIRONMENT if name in os.environ},
-        "command": mask_arguments(getattr(sys, "argv", [])),
+        "devices": [dict(device) for device in environment.devices],
+        "meshes": [dict(mesh) for mesh in environment.meshes],
+        "settings": dict(environment.settings),
+        "environment": variables(),
+        "command": command_line(),
+        "machine": machine(),
+        "git": git_look.result(),
         "started_at": _utc(timing.start_ns),
         "stopped_at": _utc(timing.stop_ns),
         "start_ns": timing.start_ns,
@@ -92,7 +102,10 @@ def describe(
             "write": timing.write_seconds,
         },
         "options": options.as_dict(),
-        "errors": list(errors),
+        "compiles": compile_log.report(timing.start_ns, timing.stop_ns),
+        # A program that is about to be killed has no time for texts of megabytes.
+        "programs": describe_programs(trace_file.parent, identity.process_index) if complete else [],
+        "errors": [*errors, *([member.problem] if member.problem else [])],
     }
 
 
@@ -102,13 +115,47 @@ def write_sidecar(trace_file: Path, content: Mapping[str, Any]) -> Path:
     Raises:
         OSError: it cannot be written.
     """
-    data = (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
-    stem = trace_file.name.removesuffix(XPLANE_SUFFIX)
-    for name in (SIDECAR_NAME, f"{stem}.{SIDECAR_NAME}"):
-        path = trace_file.with_name(name)
+    data = _encoded(content)
+    names = [SIDECAR_NAME, f"{trace_file.name.removesuffix(XPLANE_SUFFIX)}.{SIDECAR_NAME}"]
+    if not _leads(content):
+        # Files of several hosts are gathered into one place later, where equal names would replace each other.
+        names.reverse()
+    paths = [trace_file.with_name(name) for name in names]
+    for path in paths:
         if write_new(path, data):
             return path
-    raise FileExistsError(f"{path} exists.")
+    raise FileExistsError(f"{paths[-1]} exists.")
+
+
+def add_facts(path: Path, facts: Mapping[str, Any]) -> None:
+    """Replaces fields of a sidecar that became known later, such as the step times after the window; atomically.
+
+    Raises:
+        OSError: it cannot be read or written.
+        ValueError: it is no sidecar any more.
+    """
+    content: Any = json.loads(path.read_bytes())
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} holds no JSON object.")
+    data = _encoded({**cast("dict[str, Any]", content), **facts})
+    handle, temporary = tempfile.mkstemp(prefix=".tpuprof-", suffix=".tmp", dir=path.parent)
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+        os.chmod(temporary, path.stat().st_mode & 0o777)
+        os.replace(temporary, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+def _encoded(content: Mapping[str, Any]) -> bytes:
+    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
+
+
+def _leads(content: Mapping[str, Any]) -> bool:
+    expected = cast("Mapping[str, Any]", content.get("run") or {}).get("expected_processes") or [0]
+    return content.get("process_count", 1) == 1 or content.get("process_index") == min(expected)
 
 
 def read_sidecars(session: Path) -> dict[str, dict[str, Any]]:

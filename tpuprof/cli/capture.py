@@ -38,6 +38,7 @@ DEFAULT_LOGDIR = "tpuprof-runs"
     metavar="NAME=VALUE",
     help="What is recorded, such as host_tracer_level=1 or python_tracer_level=1; may be given again.",
 )
+@click.option("--hosts", metavar="LIST", help="jax processes that record, such as 0,3 or 0-3. Default: all.")
 @click.option("--name", help="Name of the session directory; by default the time.")
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def command(
@@ -55,6 +56,7 @@ def command(
     max_captures: int | None,
     max_events: int | None,
     options: tuple[str, ...],
+    hosts: str | None,
     name: str | None,
     command_line: tuple[str, ...],
 ) -> None:
@@ -87,7 +89,8 @@ def command(
             max_events=max_events,
         )
     )
-    result = launch(command_line, logdir=logdir, plan=plan, name=name, options=profiler_options(options))
+    chosen = profiler_options(options)
+    result = launch(command_line, logdir=logdir, plan=plan, name=name, hosts=hosts, options=chosen)
     for message in result.messages:
         click.echo(f"tpuprof: {message}", err=True)
     sys.exit(result.exit_code)

@@ -40,7 +40,7 @@ OPTIONAL = {
     "jax": ("capture and the demo", 'pip install "tpuprof[capture]"'),
     "jaxlib": ("capture and the demo", 'pip install "tpuprof[capture]"'),
     "libtpu": ("capture on TPUs", 'pip install "jax[tpu]" in the job\'s environment'),
-    "xprof": ("opening the same log directory in XProf", 'pip install "tpuprof[xprof]"'),
+    "xprof": ("tpuprof grab, and opening the same log directory in XProf", 'pip install "tpuprof[xprof]"'),
     "gcsfs": ("runs under gs://", "pip install gcsfs"),
     "s3fs": ("runs under s3://", "pip install s3fs"),
 }

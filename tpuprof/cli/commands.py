@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "capture": ("tpuprof.cli.capture", "Run an unmodified program and capture a window of it."),
+    "grab": ("tpuprof.cli.grab", "Capture a running job through its profiler server."),
     "runs": ("tpuprof.cli.runs", "List the runs in a log directory, newest first."),
     "info": ("tpuprof.cli.info", "Show what was captured: hosts, devices, window, versions, quality."),
     "report": ("tpuprof.cli.report", "Analyse a run: where the time of a step goes."),

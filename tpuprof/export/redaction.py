@@ -25,7 +25,7 @@ _PLAIN_BYTES = frozenset({"core_details", "memory_access_breakdown"})
 _STRUCTURE = frozenset({STEPS_PLANE, "Task Environment", "/host:CPU", "/host:metadata"})
 _HLO = frozenset({"hlo_proto"})
 _RAW_HOME = re.compile(rb"/(?:home|Users)/[A-Za-z0-9._-]{1,64}/")
-_HOST_KEYS = frozenset({"host", "hostname", "hosts", "hostnames", "node"})
+_HOST_KEYS = frozenset({"host", "hostname", "hosts", "hostnames", "node", "seen"})
 
 
 def redactor_for(trace: Trace) -> Redactor:

@@ -14,6 +14,7 @@ from tpuprof.formats.files import base_name, open_bytes
 from tpuprof.formats.recording import EVENT_CAP, HostFile, ReadResult, Recording, RunFiles, Source, SourceFormat
 from tpuprof.quality import Quality
 
+_PROCESS = re.compile(r"\.(p[0-9]{1,7})(?:\.[0-9.]+)?\.xplane\.pb\Z")
 _SPAN = re.compile(rb'"ph"\s*:\s*"X"')
 
 
@@ -21,7 +22,8 @@ def read_run(files: RunFiles) -> tuple[Recording, ...]:
     """What every host of the run recorded, in natural order of the hosts' names.
 
     A host whose files cannot be read is left out, with an entry ``host_unreadable`` in the first recording. Where
-    two files claim one host, as two processes on one machine do, the second is called ``NAME#2`` and so on. Every
+    two files claim one host, as two processes on one machine do, the second is called ``NAME.p1``, by the index that a
+    capture put into the name of its file, or else ``NAME#2``, and so on. Every
     quality entry names its host in its scope.
 
     Raises:
@@ -175,7 +177,7 @@ def _read_json(data: bytes | mmap, where: str) -> ReadResult:
 
 
 def _with_distinct_hosts(recordings: list[Recording]) -> list[Recording]:
-    """The same recordings with a number behind host names that have come before."""
+    """The same recordings with an index or a number behind host names that have come before."""
     seen: Counter[str] = Counter()
     taken = {recording.host for recording in recordings}
     distinct: list[Recording] = []
@@ -183,14 +185,22 @@ def _with_distinct_hosts(recordings: list[Recording]) -> list[Recording]:
         host = recording.host
         seen[host] += 1
         if seen[host] > 1:
-            while (name := f"{host}#{seen[host]}") in taken:
-                seen[host] += 1
+            name = _of_process(recording)
+            while name in taken:
+                name = f"{host}#{seen[host]}"
+                seen[host] += name in taken
             taken.add(name)
             quality = tuple(replace(entry, scope={**entry.scope, "host": name}) for entry in recording.quality)
             note = _host_renamed(recording, name)
             recording = replace(recording, host=name, quality=(*quality, note))
         distinct.append(recording)
     return sorted(distinct, key=lambda one: natural_key(one.host))
+
+
+def _of_process(recording: Recording) -> str:
+    """The host's name with the index of the process, which captures put into the names of their files."""
+    match = _PROCESS.search(base_name(recording.source.path))
+    return recording.host if match is None else f"{recording.host}.{match[1]}"
 
 
 def _xplane_lost(host: str, path: str, error: InputError, *, empty: bool) -> Quality:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tpuprof.report.build import run_facts
+from tpuprof.report.capture_facts import capture_listings
 from tpuprof.report.documents import head
 from tpuprof.report.facts import headline
 from tpuprof.report.listing import Field, Listing, Result, show_count
-from tpuprof.report.plain import records
+from tpuprof.report.plain import jsonable, records
 from tpuprof.text import clean
 from tpuprof.units import format_bytes, format_ps
 
@@ -41,6 +42,7 @@ _PROGRAM_FIELDS = (
 def info_result(trace: Trace) -> Result:
     """Hosts, devices, window, versions, files, planes and programs. Its rows (CSV, JSON lines) are the lines.
 
+    ``capture`` is the sidecar (empty without one), with ``processes`` where there are several.
     ``programs[].hlo`` says whether the program's HLO is known; ``lines[].line`` is null for a plane without lines.
     """
     lines, programs = _lines(trace), _programs(trace)
@@ -50,11 +52,13 @@ def info_result(trace: Trace) -> Result:
         "run": run_facts(trace),
         "path": trace.path,
         "origin_ns": trace.origin_ns,
+        "capture": jsonable(dict(trace.metadata)),
         "sources": sources,
         "programs": programs,
         "lines": lines,
     }
     listings = (
+        *capture_listings(trace.metadata),
         Listing("Files", "file", _SOURCE_FIELDS, sources, len(sources)),
         _bounded("Planes", "plane", _PLANE_FIELDS, _planes(lines)),
         _bounded("Programs that ran", "program", _PROGRAM_FIELDS, programs),
