@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from string import Template
 
+import pandas as pd
 import pytest
 
 from tests.inputs import changes, clean
-from tests.roofline.made import MATMUL, MATMUL_FLOPS, US, matmul_run, run_builder, run_of
+from tests.roofline.made import MATMUL, MATMUL_FLOPS, US, matmul_run, op_of, rates, run_builder, run_of
 from tpuprof.errors import UsageError
 from tpuprof.report import build_report
 from tpuprof.report.roofline import utilisation_notes
 from tpuprof.roofline import HardwareOptions, roofline
+from tpuprof.roofline.table import roofline_frame
 from tpuprof.trace import load
 
 
@@ -267,3 +270,12 @@ def test_operands_that_can_have_been_read_as_a_whole_count(tmp_path: Path) -> No
     (row,) = roofline(load(builder.write(tmp_path))).table.itertuples()
     assert row.hbm_bytes == 65 * 2 * 4096 * 1024 + 4
     assert row.note.startswith("Operands are counted as a whole")
+
+
+def test_an_upper_bound_of_flops_proves_nothing() -> None:
+    fast = op_of("flash.1", 100 * US, kind="attention", flops=40e9)  # 200 us at 200 TFLOP/s
+    assumed = replace(fast, cost=replace(fast.cost, upper_bound=True))
+    known, upper = (roofline_frame([work], rates()).iloc[0] for work in (fast, assumed))
+    assert (bool(known["above_peak"]), bool(upper["above_peak"])) == (True, False)
+    assert pd.isna(known["efficiency"])
+    assert pd.isna(upper["efficiency"])
