@@ -1,0 +1,1 @@
+"""Two sides of a change: what differs, by how much, and whether that is more than noise."""
