@@ -26,8 +26,9 @@ RHOS = (0.0, 0.3, 0.5, 0.7)
 SDS = (0.005, 0.02, 0.05)
 SIZES = (20, 50, 200)
 SLOWDOWN = 1.03
+COUNTS, BETWEEN = (2, 3, 5), (0.002, 0.01, 0.05)  # captures a side, and how their levels scatter
 SEED = 6
-_MANY, _SOME = 1_000, 400
+MANY, SOME = 600, 200
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,8 @@ SEVERAL = [
     Cell(rho=0.5, n=20, captures=captures, between=between, paired=paired, level=level)
     for level in (1.0, SLOWDOWN)
     for paired in (False, True)
-    for between in (0.002, 0.01, 0.05)
-    for captures in (2, 3, 5, 10)
+    for between in BETWEEN
+    for captures in COUNTS
 ]
 
 
@@ -141,8 +142,8 @@ def _several(results: dict[Cell, Counter[str]]) -> list[str]:
         _row(["captures a side", "between captures", "false alarms", "found", "pairs: false alarms", "pairs: found"]),
         _row(["---:"] * 6),
     ]
-    for between in (0.002, 0.01, 0.05):
-        for captures in (2, 3, 5, 10):
+    for between in BETWEEN:
+        for captures in COUNTS:
             row = [str(captures), f"{100 * between:g} %"]
             for paired in (False, True):
                 for level in (1.0, SLOWDOWN):
@@ -165,7 +166,7 @@ def main() -> int:
     parser.add_argument("--share", type=float, default=1.0)
     options = parser.parse_args()
     cells = [*AA, *POWER, *SEVERAL]
-    repeats = [max(20, round(options.share * (_MANY if cell.sd == 0.05 else _SOME))) for cell in cells]
+    repeats = [max(20, round(options.share * (MANY if cell.sd == 0.05 else SOME))) for cell in cells]
     with ProcessPoolExecutor(options.workers) as pool:
         results = dict(zip(cells, pool.map(verdicts, cells, repeats), strict=True))
     SECTION.write_text(section(results), encoding="utf-8")

@@ -15,6 +15,7 @@ SEED = 20_240_229
 _VALUES = 100_000  # resampled per capture: bounds time and memory
 _MOST, _FEWEST = 250, 100
 _LONG = 2_000
+_MOST_LAGS = 300
 
 
 def block_length(influence: Array) -> int:
@@ -29,7 +30,7 @@ def block_length(influence: Array) -> int:
     if total <= 0 or longest == 1:
         return 1
     run = max(5, math.ceil(math.sqrt(math.log10(n))))
-    lags = min(math.ceil(math.sqrt(n)) + run, n - 1)
+    lags = min(math.ceil(math.sqrt(n)) + run, n - 1, _MOST_LAGS)
     covariance = np.array([float(influence[lag:] @ influence[: n - lag]) / n for lag in range(lags + 1)])
     quiet = np.abs(covariance[1:] / covariance[0]) < 2 * math.sqrt(math.log10(n) / n)
     last = next((at for at in range(len(quiet)) if bool(quiet[at : at + run].all())), len(quiet))

@@ -139,7 +139,9 @@ def _interval(effect: Effect, alpha: float) -> str:
 def _signed(share: float | None) -> str:
     if share is None:
         return format_percent(None)
-    return "beyond +1000 %" if share > 10 else f"{100 * share:+.2f} %"
+    if share > 10:
+        return "beyond +1000 %"
+    return f"{round(100 * share, 2) + 0.0:+.2f} %"  # no minus before a zero
 
 
 def _size(logarithm: float) -> str:

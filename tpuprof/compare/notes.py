@@ -22,8 +22,8 @@ def notes_on(sides: Sides, seen: Contrast) -> tuple[str, ...]:
         outliers = sum(capture.outliers for capture in side)
         if outliers:
             total = plural(sum(capture.n for capture in side), "step")
-            verb = "stands" if outliers == 1 else "stand"
-            notes.append(f"{outliers} of {total} of the {name} side {verb} far out; the centre bounds their weight.")
+            verb, whose = ("stands", "its") if outliers == 1 else ("stand", "their")
+            notes.append(f"{outliers} of {total} of the {name} side {verb} far out; the centre bounds {whose} weight.")
     if seen.rho is not None and seen.rho >= _NOTABLE_RHO:
         notes.append(f"Neighbouring steps are correlated (about {seen.rho:.1f}), so they count for fewer.")
     if seen.samples == "steps":
