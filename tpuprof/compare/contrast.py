@@ -17,7 +17,7 @@ from tpuprof.compare.ranks import rank_p, rank_score
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 # Where single steps scatter more than this, something else runs beside them, with another load at every capture.
-CALM = 0.01
+CALM = 0.008
 # Captures on both sides together, or pairs, from which on their own scatter is the measure of noise.
 MIN_CAPTURES, MIN_PAIRS = 4, 3
 _ROUNDS = 60
