@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,8 +134,9 @@ def section(results: dict[Cell, Counter[str]]) -> str:
     return "\n".join(text) + "\n"
 
 
-def _grid(cells: Sequence[Cell], results: dict[Cell, Counter[str]], number: object, *, by_sd: bool) -> list[str]:
-    assert callable(number)
+def _grid(
+    cells: Sequence[Cell], results: dict[Cell, Counter[str]], number: Callable[[Counter[str]], float], *, by_sd: bool
+) -> list[str]:
     head = ["noise", *(["scatter"] if by_sd else []), "steps", *[f"rho {rho:g}" for rho in RHOS]]
     rows = [_row(head), _row(["---"] * (len(head) - len(RHOS)) + ["---:"] * len(RHOS))]
     lines: dict[tuple[str, float, int], list[str]] = {}
