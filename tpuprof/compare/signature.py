@@ -1,0 +1,186 @@
+"""What an op is, in words that survive another compilation: the same op of two runs has the same signature.
+
+Instruction numbers, fusion numbers, ids of programs and layouts change with every compilation and are left out; so
+are the numbers in scope names, so that the layers of an unrolled model are one group whatever their number.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tpuprof.errors import HloError
+from tpuprof.hlo import Instruction, Shape
+from tpuprof.tables.opclass import split_phase
+from tpuprof.tables.programs import split_module_name
+from tpuprof.tables.rows import OpInfo
+from tpuprof.tables.schemas import COMPUTE_KINDS
+from tpuprof.tables.scopes import split_scope
+
+MOST_SHAPES = 16
+LONGEST_NAME = 200
+_SUFFIXES = re.compile(r"(?:\.(?:\d+|remat\d*|clone|cloned|sunk|kd)|_\d+)+\Z")
+_NUMBER = re.compile(r"(?<![A-Za-z0-9])\d+|\d+\Z")
+_CATEGORY_OPCODES = {"fusion": "fusion", "data formatting": "copy"}
+# Of a start half these shapes are operand, result and bookkeeping; the result is what the done half gives.
+_RESULT_SECOND = ("all-gather", "collective-permute", "async", "ragged-all-to-all", "all-to-all", "reduce-scatter")
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What two runs of one program have in common of an op.
+
+    Args:
+        module: the program's function name; null if unknown.
+        scope: the names of its scope path without numbers, the operation last; null if unknown.
+        marks: ``backward`` and ``recomputed``, as far as they hold.
+        kind: the op's kind.
+        opcode: the HLO opcode; both halves of a collective have that of the collective.
+        name: the instruction's name without numbers.
+        shapes: dtype and sizes of the results; null if unknown.
+        groups: how many groups of how many devices a collective has; null for others or if unknown.
+    """
+
+    module: str | None
+    scope: tuple[str, ...] | None
+    marks: tuple[str, ...]
+    kind: str
+    opcode: str
+    name: str
+    shapes: tuple[str, ...] | None
+    groups: str | None
+
+    @property
+    def role(self) -> str:
+        """What the op does in a step: ``compute``, or its kind."""
+        return "compute" if self.kind in COMPUTE_KINDS else self.kind
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """The scope without the operation; empty if unknown."""
+        return self.scope[:-1] if self.scope else ()
+
+    @property
+    def scope_text(self) -> str | None:
+        """The scope path as text, null if unknown."""
+        return None if self.scope is None else "/".join(self.scope)
+
+    @property
+    def label(self) -> str:
+        """For people: the name and what it makes."""
+        shapes = self.shapes or ()
+        made = ", ".join(shapes[:2]) + (", …" if len(shapes) > 2 else "")
+        text = self.name if self.opcode in self.name else f"{self.name} ({self.opcode})"
+        marks = f" [{', '.join(self.marks)}]" if self.marks else ""
+        return " ".join(part for part in (text, made) if part) + marks
+
+    @property
+    def sorting(self) -> str:
+        """A text that orders signatures the same way every time."""
+        return repr((self.module, self.scope, self.marks, self.kind, self.opcode, self.name, self.shapes, self.groups))
+
+
+def signature_of(info: OpInfo, module: str | None = None) -> Signature:
+    """The signature of an op.
+
+    Args:
+        info: what is known of the op.
+        module: the program in whose run it was seen, for ops that do not say which program they belong to.
+    """
+    instruction = info.instruction
+    opcode = _opcode(info)
+    name = plain_name(instruction.name if instruction is not None and instruction.name else info.name)
+    if info.cls.kind == "collective":
+        name, opcode = split_phase(name)[0], (info.cls.collective or split_phase(opcode)[0]).replace("_", "-")
+    label = info.module if info.module is not None else module
+    scope, marks = _scope(info.scope)
+    return Signature(
+        module=split_module_name(label)[0] if label is not None else None,
+        scope=scope,
+        marks=marks,
+        kind=info.cls.kind,
+        opcode=opcode,
+        name=name,
+        shapes=result_shapes(instruction),
+        groups=_groups(info),
+    )
+
+
+def plain_name(name: str) -> str:
+    """A name without the numbers and suffixes that compilation adds: ``fusion.12.remat2`` is ``fusion``."""
+    short = name[:LONGEST_NAME]
+    return _SUFFIXES.sub("", short) or short
+
+
+def plain_scope(name: str) -> str:
+    """One name of a scope path with its index replaced: ``layers_12`` is ``layers_*``; ``conv2d`` stays."""
+    return _NUMBER.sub("*", name)
+
+
+def result_shapes(instruction: Instruction | None) -> tuple[str, ...] | None:
+    """dtype and sizes of what an instruction makes, without layouts; of a start half, of what the pair makes.
+
+    Null if the instruction is not known or its text was cut off.
+    """
+    if instruction is None or instruction.shape.dtype == "unknown":
+        return None
+    shape, (base, phase) = instruction.shape, split_phase(instruction.opcode)
+    if phase != "sync" and phase != "done" and shape.tuple_shapes:
+        if base == "copy":
+            shape = shape.tuple_shapes[0]
+        elif base in _RESULT_SECOND and len(shape.tuple_shapes) > 1:
+            shape = shape.tuple_shapes[1]
+    leaves: list[str] = []
+    _leaves(shape, leaves)
+    return tuple(leaves)
+
+
+def dtype_and_rank(shape: str) -> tuple[str, int]:
+    """``bf16[8,128]`` is (``bf16``, 2)."""
+    dtype, _, rest = shape.partition("[")
+    sizes = rest.rstrip("]")
+    return dtype, sizes.count(",") + 1 if sizes else 0
+
+
+def _leaves(shape: Shape, found: list[str]) -> None:
+    if len(found) >= MOST_SHAPES:
+        return
+    if shape.tuple_shapes:
+        for part in shape.tuple_shapes:
+            _leaves(part, found)
+    elif shape.is_array:
+        found.append(f"{shape.dtype}[{','.join(map(str, shape.dims))}]")
+
+
+def _opcode(info: OpInfo) -> str:
+    if info.instruction is not None and info.instruction.opcode:
+        return info.instruction.opcode
+    category = (info.category or "").lower()
+    for word, opcode in _CATEGORY_OPCODES.items():
+        if word in category:
+            return opcode
+    # HLO names begin with their opcode or end with "fusion" unless somebody named them.
+    name = plain_name(info.name)
+    return "fusion" if name.endswith("fusion") else category.replace(" ", "-") or name
+
+
+def _scope(path: str | None) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    if not path:
+        return None, ()
+    split = split_scope(path)
+    marks = [("transpose", "backward"), ("rematted_computation", "recomputed")]
+    return tuple(map(plain_scope, split.names)), tuple(word for mark, word in marks if mark in split.marks)
+
+
+def _groups(info: OpInfo) -> str | None:
+    instruction = info.instruction
+    if instruction is None or info.cls.kind != "collective":
+        return None
+    try:
+        groups = info.replica_groups
+        if groups is not None:
+            return "all" if groups.is_all else f"{groups.num_groups}x{groups.group_size}"
+        pairs = instruction.source_target_pairs
+    except HloError:
+        return None
+    return f"{len(pairs)} pairs" if pairs is not None else None
