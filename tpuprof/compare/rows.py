@@ -261,6 +261,6 @@ def _members(group: Group, pairs: tuple[int, int]) -> tuple[Member, ...]:
         fresh = Fraction(other.ps, pairs[1]) if other is not None else Fraction(0)
         scope = next((item.scope for item in (other, one) if item is not None), "")
         names = [None if item is None else item.info.name for item in (one, other)]
-        found.append((abs(fresh - old), Member(*names, float(old), float(fresh), scope or None)))
+        found.append((abs(fresh - old), Member(names[0], names[1], float(old), float(fresh), scope or None)))
     found.sort(key=lambda entry: -entry[0])
     return tuple(member for _, member in found[:MOST_MEMBERS])

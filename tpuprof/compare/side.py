@@ -187,7 +187,7 @@ def _of_op(built: Built, total: _Totals, rows: list[int]) -> list[Item]:
     infos = [built.infos[row] for row in rows]
     at = min(range(len(rows)), key=lambda n: (infos[n].cls.phase != "done", infos[n].scope is None, rows[n]))
     info, signature = infos[at], signature_of(infos[at], total.module.get(rows[at]))
-    if signature.scope is None or signature.groups is None:
+    if len(rows) > 1 and (signature.scope is None or signature.groups is None):
         others = [signature_of(each, total.module.get(row)) for each, row in zip(infos, rows, strict=True)]
         scope = next((each for each in others if each.scope is not None), signature)
         groups = next((each.groups for each in others if each.groups is not None), None)

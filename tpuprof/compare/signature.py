@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tpuprof.errors import HloError
 from tpuprof.hlo import Instruction, Shape
@@ -164,6 +165,7 @@ def _opcode(info: OpInfo) -> str:
     return "fusion" if name.endswith("fusion") else category.replace(" ", "-") or name
 
 
+@lru_cache(maxsize=1 << 14)
 def _scope(path: str | None) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
     if not path:
         return None, ()
