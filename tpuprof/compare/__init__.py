@@ -2,5 +2,18 @@
 
 from tpuprof.compare.explain import Explanation, explain
 from tpuprof.compare.rows import Row
+from tpuprof.compare.scopes import Delta, by_kind, by_scope, by_source
+from tpuprof.compare.why import Difference, comparability, differences
 
-__all__ = ["Explanation", "Row", "explain"]
+__all__ = [
+    "Delta",
+    "Difference",
+    "Explanation",
+    "Row",
+    "by_kind",
+    "by_scope",
+    "by_source",
+    "comparability",
+    "differences",
+    "explain",
+]

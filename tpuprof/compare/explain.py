@@ -42,6 +42,7 @@ class Explanation:
         slowest_core_delta_ps: the difference of the mean step time of the step statistics, where a step takes as
             long as its slowest core; null if a side has no steps.
         reason: why there is no explanation; empty if there is one.
+        sides: what both sides brought.
     """
 
     base_step_ps: float | None
@@ -54,6 +55,7 @@ class Explanation:
     parts: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
     slowest_core_delta_ps: float | None = None
     reason: str = ""
+    sides: tuple[Side, Side] | None = None
 
     @property
     def changed(self) -> tuple[Row, ...]:
@@ -121,6 +123,7 @@ def explain_sides(base: Side, new: Side) -> Explanation:
             part: (float(Fraction(base.parts[part], base.pairs)), float(Fraction(new.parts[part], new.pairs)))
             for part in PARTS
         },
+        sides=(base, new),
     )
 
 

@@ -62,6 +62,7 @@ class Row:
             (or more) of them being hidden, at the same time in flight; null for others.
         members: the ops that changed most.
         delta: the delta as a fraction.
+        ops: the ops themselves; null for time without ops.
     """
 
     group: str
@@ -80,6 +81,7 @@ class Row:
     exposure_effect_ps: float | None
     members: tuple[Member, ...]
     delta: Fraction
+    ops: Group | None = None
 
     @property
     def delta_ps(self) -> float:
@@ -167,6 +169,7 @@ def op_row(group: Group, pairs: tuple[int, int], change: Literal["split", "merge
         exposure_effect_ps=None if exposure is None else float(exposure),
         members=_members(group, pairs),
         delta=delta,
+        ops=group,
     )
 
 
