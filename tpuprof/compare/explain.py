@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from tpuprof.compare.causes import cause_rows
-from tpuprof.compare.matching import match_ops
+from tpuprof.compare.matching import Matching, match_ops
 from tpuprof.compare.rows import Row, op_row
 from tpuprof.compare.side import Side, side_of
 from tpuprof.compare.splits import find_recuts
@@ -102,8 +102,9 @@ def explain_sides(base: Side, new: Side) -> Explanation:
             reason = "Neither side has a counted step."
         return Explanation(_float(means[0]), _float(means[1]), None, reason=reason)
     pairs = base.pairs, new.pairs
-    matching = match_ops(base, new)
-    rows = [op_row(recut.group, pairs, recut.change) for recut in find_recuts(matching.groups, pairs)]
+    recuts = find_recuts(match_ops(base, new).groups, pairs)
+    matching = Matching(tuple(recut.group for recut in recuts))
+    rows = [op_row(recut.group, pairs, recut.change) for recut in recuts]
     rows += cause_rows(base, new)
     delta = means[1] - means[0]
     residuals = {

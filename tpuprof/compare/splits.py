@@ -13,6 +13,9 @@ from tpuprof.compare.side import Item
 LEAST_SHARE = Fraction(1, 4)
 """An op is a piece of another one if that one changed by at least this share of it, the other way."""
 
+LEAST_CHANGE = Fraction(1, 50)
+"""Smaller changes of an op are noise and show nothing."""
+
 MOST_PIECES = 16
 
 
@@ -75,7 +78,8 @@ def _whole_of(
     candidates: list[int] = []
     for at in by_place.get(place, []):
         group = matched[at]
-        opposite = deltas[at] * size < 0 and abs(deltas[at]) >= LEAST_SHARE * abs(size)
+        enough = max(LEAST_SHARE * abs(size), LEAST_CHANGE * _longest(group, pairs))
+        opposite = deltas[at] * size < 0 and abs(deltas[at]) >= enough
         same_way = all(bool(other.new) == bool(piece.new) for other in pieces.get(at, []))
         fused = fusion or any(item.signature.opcode == "fusion" for item in (*group.base, *group.new))
         if opposite and same_way and fused and len(pieces.get(at, [])) < MOST_PIECES:
@@ -101,6 +105,13 @@ def _place(item: Item) -> Hashable | None:
 def _delta(group: Group, pairs: tuple[int, int]) -> Fraction:
     old, new = sum(item.ps for item in group.base), sum(item.ps for item in group.new)
     return Fraction(new, pairs[1]) - Fraction(old, pairs[0])
+
+
+def _longest(group: Group, pairs: tuple[int, int]) -> Fraction:
+    """The time of a group per step on the side where it is longer."""
+    return max(
+        Fraction(sum(item.ps for item in side), n) for side, n in zip((group.base, group.new), pairs, strict=True)
+    )
 
 
 def _sorting(group: Group) -> list[str]:
