@@ -11,7 +11,7 @@ from tpuprof.compare.matching import Group
 from tpuprof.compare.side import Item
 
 LEAST_SHARE = Fraction(1, 4)
-"""An op is a piece of another one if that one changed by at least this share of it, the other way."""
+"""Ops are pieces of another one if that one changed by at least this share of them together, the other way."""
 
 LEAST_CHANGE = Fraction(1, 50)
 """Smaller changes of an op are noise and show nothing."""
@@ -57,7 +57,6 @@ def find_recuts(groups: Sequence[Group], pairs: tuple[int, int]) -> list[Recut]:
             rest.append(group)
         else:
             pieces.setdefault(at, []).append(group)
-            deltas[at] += _delta(group, pairs)
     found = [_joined(group, pieces[at]) if at in pieces else Recut(group) for at, group in enumerate(matched)]
     return [*found, *map(Recut, rest)]
 
@@ -78,7 +77,8 @@ def _whole_of(
     candidates: list[int] = []
     for at in by_place.get(place, []):
         group = matched[at]
-        enough = max(LEAST_SHARE * abs(size), LEAST_CHANGE * _longest(group, pairs))
+        already = sum((abs(_delta(other, pairs)) for other in pieces.get(at, [])), Fraction(0))
+        enough = max(LEAST_SHARE * (already + abs(size)), LEAST_CHANGE * _longest(group, pairs))
         opposite = deltas[at] * size < 0 and abs(deltas[at]) >= enough
         same_way = all(bool(other.new) == bool(piece.new) for other in pieces.get(at, []))
         fused = fusion or any(item.signature.opcode == "fusion" for item in (*group.base, *group.new))
