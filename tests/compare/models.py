@@ -142,3 +142,29 @@ def renumbered(ops: Sequence[Op], by: int = 1000) -> list[Op]:
         return f"{base}.{int(number) * 7 % 991 + by}" if base else name
 
     return [replace(op, name=new(op.name), of=new(op.of) if op.of else "") for op in ops]
+
+
+def streams(second: int) -> TraceBuilder:
+    """Two streams of a GPU: a matmul beside an elementwise kernel that it hides for the most part."""
+    trace = TraceBuilder()
+    host = trace.add_host("h")
+    made = Program("jit_step", 7, "")
+    python, plane = host.add_thread("python"), host.add_gpu(0)
+    lines = plane.add_line("Stream #1(Kernel)", line_id=11), plane.add_line("Stream #2(Kernel)", line_id=12)
+    for step in range(3):
+        at = (1 + step) * 1_000 * NS
+        python.step(step, Ps(at - 100 * NS), Ps(50 * NS))
+        for number, (line, op, ps) in enumerate(
+            ((lines[0], "dot.1", 100 * NS), (lines[1], "loop_add_fusion.2", second))
+        ):
+            launch = {"correlation_id": 10 * step + number + 1}
+            facts = {"hlo_module": made.name, "hlo_op": op, "program_id": 7, **launch}
+            line.event(op, Ps(at), Ps(ps), stats=facts)
+            python.event("cuLaunchKernel", Ps(at - 90 * NS + number), Ps(1), stats=launch)
+    return trace
+
+
+def without_steps(trace: TraceBuilder) -> TraceBuilder:
+    """The trace without the annotations of its steps."""
+    trace["h"]["/host:CPU"]["python"].keep(lambda event: event.name != "train")
+    return trace

@@ -7,9 +7,12 @@ from dataclasses import replace
 import pytest
 
 import tpuprof
-from tests.compare.models import NS, Op, built, layers, loaded, renumbered, run
+from tests.compare.models import NS, Op, built, layers, loaded, renumbered, run, streams, without_steps
 from tpuprof.compare import Explanation, Row, explain
-from tpuprof.testing import Program, Ps, TraceBuilder
+from tpuprof.compare.explain import explain_sides
+from tpuprof.compare.side import Side
+from tpuprof.tables.schemas import DEVICE_IDLE_CAUSES, IDLE_CAUSES, PARTS
+from tpuprof.testing import TraceBuilder
 
 PIECES = ((1, "mul", "f32[64,32]"), (2, "add", "f32[64]"), (3, "exp", "f32[32]"))
 
@@ -219,10 +222,12 @@ def test_renamed_kernels_are_the_same() -> None:
 
 
 def test_runs_without_steps_are_compared_as_a_whole() -> None:
-    base, new = run(layers(2), steps=1, step_line=False), run(layers(2, ps=11 * NS), steps=1, step_line=False)
+    base, new = (loaded(without_steps(streams(ps))) for ps in (110 * NS, 130 * NS))
+    assert base.step_source == new.step_source == "none"
     found = checked(base, new)
-    assert found.step_delta_ps == 8 * NS
-    assert {row.change for row in found.changed} == {"duration"}
+    # From the first op to the last: three bursts and the two gaps between them.
+    assert found.step_delta_ps == 20 * NS
+    assert {row.kind: row.delta_ps for row in found.changed} == {"elementwise": 3 * 20 * NS, "idle": -2 * 20 * NS}
 
 
 def test_a_run_without_devices_is_not_explained() -> None:
@@ -235,26 +240,6 @@ def test_a_run_without_devices_is_not_explained() -> None:
     assert explain(loaded(empty), loaded(empty)).reason == "Neither side has a counted step."
     assert explain(run(layers(1)), loaded(empty)).reason == "The new run has no counted step."
     assert found.to_json()["step_delta_ps"] is None
-
-
-def streams(second: int) -> TraceBuilder:
-    """Two streams of a GPU: a matmul beside an elementwise kernel that it hides for the most part."""
-    trace = TraceBuilder()
-    host = trace.add_host("h")
-    made = Program("jit_step", 7, "")
-    python, plane = host.add_thread("python"), host.add_gpu(0)
-    lines = plane.add_line("Stream #1(Kernel)", line_id=11), plane.add_line("Stream #2(Kernel)", line_id=12)
-    for step in range(3):
-        at = (1 + step) * 1_000 * NS
-        python.step(step, Ps(at - 100 * NS), Ps(50 * NS))
-        for number, (line, op, ps) in enumerate(
-            ((lines[0], "dot.1", 100 * NS), (lines[1], "loop_add_fusion.2", second))
-        ):
-            launch = {"correlation_id": 10 * step + number + 1}
-            facts = {"hlo_module": made.name, "hlo_op": op, "program_id": 7, **launch}
-            line.event(op, Ps(at), Ps(ps), stats=facts)
-            python.event("cuLaunchKernel", Ps(at - 90 * NS + number), Ps(1), stats=launch)
-    return trace
 
 
 def test_kernels_side_by_side_explain_only_the_time_they_cost() -> None:
@@ -287,3 +272,29 @@ def test_the_slowest_core_is_told_beside_the_mean() -> None:
     assert found.step_delta_ps is not None
     assert found.slowest_core_delta_ps is not None
     assert found.slowest_core_delta_ps > found.step_delta_ps
+
+
+def side(causes: dict[str, int | None], idle: int, pairs: int = 1) -> Side:
+    parts = dict.fromkeys(PARTS, 0) | {"idle": idle}
+    every = {cause: causes.get(cause, 0) for cause in IDLE_CAUSES}
+    return Side("x", pairs, idle, parts, (), dict.fromkeys(PARTS[:12], 0), every)
+
+
+def test_idle_causes_are_compared_as_far_as_both_sides_know_them() -> None:
+    known = side({"input": 30, "intra_program": 10}, 40)
+    unknown = side(
+        {cause: None for cause in IDLE_CAUSES if cause not in DEVICE_IDLE_CAUSES} | {"intra_program": 15}, 70
+    )
+
+    def rows(base: Side, new: Side) -> dict[str, float]:
+        return {row.group: row.delta_ps for row in explain_sides(base, new).rows}
+
+    assert rows(known, known) == {"idle, input": 0, "idle, intra program": 0}
+    assert rows(known, side({"input": 50}, 100, pairs=2)) == {
+        "idle, input": -5,
+        "idle, intra program": -10,
+        "idle, cause unknown": 25,
+    }
+    assert rows(unknown, unknown) == {"idle, intra program": 0, "idle, cause unknown": 0}
+    assert rows(known, unknown) == {"idle, cause unknown": 30}
+    assert rows(unknown, known) == {"idle, cause unknown": -30}

@@ -86,6 +86,27 @@ def test_forward_and_backward_ops_are_told_apart() -> None:
     assert (found.shapes, found.groups) == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("path", "scope"),
+    [
+        ("jit(f)/(l_0/a/dot:l_0/b/dot:l_1/a/dot:l_1/b/dot:reduce)", ("l_*", "(combined)")),
+        ("jit(f)/outer/(l_0/a/dot:l_1/a/dot)", ("outer", "l_*", "a", "(combined)")),
+        ("(a/x:b/y)", ("(combined)",)),
+        ("jit(f)/a/(b:c", ("a", "(b:c")),
+        ("jit(f)/aten::rsqrt/rsqrt", ("aten::rsqrt", "rsqrt")),
+        ("jit(f)/named(a:b)", ("a:b",)),
+    ],
+)
+def test_the_scope_of_what_was_combined(path: str, scope: tuple[str, ...]) -> None:
+    assert signature_of(OpInfo("x", OpClass("matmul", "name"), scope=path)).scope == scope
+
+
+def test_a_hostile_scope_takes_no_time() -> None:
+    path = "(" + "a:" * 100_000 + ")"
+    assert signature_of(OpInfo("x", OpClass("matmul", "name"), scope=path)).scope == ("(combined)",)
+    assert signature_of(OpInfo("x", OpClass("matmul", "name"), scope="(" * 50_000 + ":")).scope is not None
+
+
 def test_an_op_that_states_no_program_has_that_of_its_run() -> None:
     assert signature_of(OpInfo("a.1", OpClass("matmul", "name")), "jit_f(3)").module == "jit_f"
     assert signature_of(OpInfo("a.1", OpClass("matmul", "name"))).module is None

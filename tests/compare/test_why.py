@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 import tpuprof
-from tests.compare.models import NS, Op, built, layers, loaded, renumbered, run
+from tests.compare.models import NS, Op, built, layers, loaded, program, renumbered, run, streams, without_steps
 from tpuprof.compare import Difference, comparability, differences
 from tpuprof.compare.circumstances import flags
+from tpuprof.testing import TraceBuilder, hlo_proto_from_text
 
 
 def noted(trace: tpuprof.Trace, **notes: Any) -> tpuprof.Trace:
@@ -128,9 +129,6 @@ def test_recomputation() -> None:
 def test_another_argument_and_partition_count() -> None:
     base, changed = built(layers(1)), built(layers(1))
     text = changed["h"]["/host:metadata"].entries[0].stats
-    from tests.compare.models import program
-    from tpuprof.testing import hlo_proto_from_text
-
     other = program(layers(1)).text.replace("num_partitions=2", "num_partitions=4")
     text["Hlo Proto"] = hlo_proto_from_text(other.replace("%a = f32[64,32]{1,0} param", "%a = bf16[64,32]{1,0} param"))
     one, two = loaded(base), loaded(changed)
@@ -149,9 +147,20 @@ def test_unlike_hardware_is_not_comparable() -> None:
 
 
 def test_steps_against_none_are_not_comparable() -> None:
-    whole = run(layers(1), steps=1, step_line=False)
-    if whole.step_source == "none":
-        assert "One run has no steps" in comparability(run(layers(1)), whole)[0]
+    with_steps, without = loaded(streams(NS)), loaded(without_steps(streams(NS)))
+    assert (with_steps.step_source, without.step_source) == ("host_annotation", "none")
+    reason = "One run has no steps, so that its whole time stands against one step of the other."
+    assert comparability(with_steps, without) == comparability(without, with_steps) == [reason]
+    assert comparability(without, without) == []
+
+
+def test_runs_without_devices_are_not_comparable() -> None:
+    empty = TraceBuilder()
+    empty.add_host("h").add_thread("python").event("something", 1, 5)
+    none, some = loaded(empty), run(layers(1))
+    assert comparability(none, none) == ["Neither run has device work."]
+    assert comparability(none, some) == comparability(some, none) == ["One run has no device work."]
+    assert found(none, some) == []
 
 
 def test_a_stated_peak_that_differs_is_told() -> None:

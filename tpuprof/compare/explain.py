@@ -55,7 +55,7 @@ class Explanation:
     parts: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
     slowest_core_delta_ps: float | None = None
     reason: str = ""
-    sides: tuple[Side, Side] | None = None
+    sides: tuple[Side, Side] | None = field(default=None, repr=False)
 
     @property
     def changed(self) -> tuple[Row, ...]:

@@ -16,6 +16,7 @@ from tpuprof.dtypes import DTYPE_BITS
 from tpuprof.errors import HloError
 from tpuprof.hlo import HloModule, Instruction, Shape
 from tpuprof.hlo.groups import Mesh
+from tpuprof.tables.rows import OpInfo
 
 MOST_PARAMETERS = 5
 _ALGORITHM = ("algorithm", "strategy", "strategies", "ring_type", "emitter", "barrier_type", "color")
@@ -53,13 +54,13 @@ def _of_ops(rows: Iterable[Row]) -> Iterator[Difference]:
         weight, related = abs(row.delta_ps), (row.group,)
         old, fresh = one.signature.shapes, other.signature.shapes
         if old is not None and fresh is not None and old != fresh and row.change not in ("split", "merged"):
-            dtypes = [[dtype_and_rank(shape)[0] for shape in shapes] for shapes in (old, fresh)]
+            dtypes = [{dtype_and_rank(shape)[0] for shape in shapes} for shapes in (old, fresh)]
             kind = "dtype" if dtypes[0] != dtypes[1] else "shape"
             yield Difference(kind, _what(row), _joined(old), _joined(fresh), weight, related)
         a, b = one.info.instruction, other.info.instruction
         if a is None or b is None:
             continue
-        inputs = _operand_types(a), _operand_types(b)
+        inputs = _operand_types(one.info, a), _operand_types(other.info, b)
         if inputs[0] and inputs[1] and inputs[0] != inputs[1] and old == fresh:
             yield Difference(
                 "dtype", f"operands of {_what(row)}", _joined(inputs[0]), _joined(inputs[1]), weight, related
@@ -197,9 +198,15 @@ def _layouts(shape: Shape) -> object:
     return str(shape.layout or ""), tuple(map(_layouts, shape.tuple_shapes))
 
 
-def _operand_types(instruction: Instruction) -> tuple[str, ...]:
-    """The types of the operands, where their shapes stand beside them."""
-    return tuple(shape.dtype for shape in instruction.operand_shapes if shape is not None and shape.is_array)
+def _operand_types(info: OpInfo, instruction: Instruction) -> tuple[str, ...]:
+    """The types of the operands: as they stand beside them, else as the program defines them; empty if unknown."""
+    shapes = [shape for shape in instruction.operand_shapes if shape is not None]
+    if not shapes and info.program is not None and instruction.computation:
+        try:
+            shapes = [operand.shape for operand in info.program.operands(instruction)]
+        except KeyError:
+            return ()
+    return tuple(shape.dtype for shape in shapes if shape.is_array)
 
 
 def _meshes(meshes: Sequence[Mesh]) -> str:
@@ -240,8 +247,12 @@ def _executed(items: Sequence[Item], opcodes: Sequence[str], pairs: int) -> floa
 
 
 def _rows_of(explanation: Explanation, module: str, opcodes: Sequence[str]) -> list[Row]:
+    """The rows of such ops of which there are more or fewer."""
+
     def concerned(row: Row) -> bool:
         items = (*row.ops.base, *row.ops.new) if row.ops is not None else ()
+        if row.count_base == row.count_new:
+            return False
         return any(item.signature.module == module and item.signature.opcode in opcodes for item in items)
 
     return [row for row in explanation.changed if concerned(row)]

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import zip_longest
 from typing import Any, Literal
 
 from tpuprof.compare.matching import Group
 from tpuprof.compare.side import Item
+from tpuprof.compare.signature import combined_scopes
 from tpuprof.tables.scopes import split_scope
 
 Change = Literal["new", "gone", "moved", "split", "merged", "count", "duration", "exposure", "same"]
 
 MOST_MEMBERS = 5
+# Rounds of the matching that go by the op alone: what they pair is the same op in another place.
+_SAME_OP = ("other scope", "other program", "other place")
 _IN_FLIGHT = ("collective_exposed", "dma_wait")
-_MOVED = ("other scope", "other program", "other place")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class Row:
     exposure_effect_ps: float | None
     members: tuple[Member, ...]
     delta: Fraction
-    ops: Group | None = None
+    ops: Group | None = field(default=None, repr=False)
 
     @property
     def delta_ps(self) -> float:
@@ -215,7 +217,7 @@ def _change(
 ) -> Change:
     if not group.matched:
         return "new" if group.new else "gone"
-    if group.how in _MOVED:
+    if _moved(group):
         return "moved"
     if not delta and old.count == fresh.count:
         return "same"
@@ -227,6 +229,14 @@ def _change(
     return "duration"
 
 
+def _moved(group: Group) -> bool:
+    """Whether the ops have another scope or program: both sides state theirs, and no two are the same."""
+    signatures = [{item.signature for item in side} for side in (group.base, group.new)]
+    scopes = [{(each.scope, each.marks) for each in side if each.scope is not None} for side in signatures]
+    modules = [{each.module for each in side if each.module is not None} for side in signatures]
+    return any(one and other and not one & other for one, other in (scopes, modules)) and group.how in _SAME_OP
+
+
 def _count(value: float | None) -> float | int | None:
     """Whole counts as integers."""
     return int(value) if value is not None and value.is_integer() else value
@@ -235,8 +245,8 @@ def _count(value: float | None) -> float | int | None:
 def _scope(items: Sequence[Item]) -> str | None:
     """The scope names of the ops: with their numbers if all have the same, else with what they have in common."""
     recorded = {item.scope for item in items}
-    if len(recorded) == 1:
-        path = next(iter(recorded))
+    path = next(iter(recorded))
+    if len(recorded) == 1 and len(combined_scopes(path)) == 1:
         return "/".join(split_scope(path).names) if path else None
     scopes = [item.signature.scope for item in items if item.signature.scope is not None]
     if not scopes:

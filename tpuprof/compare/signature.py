@@ -7,6 +7,8 @@ are the numbers in scope names, so that the layers of an unrolled model are one 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -20,6 +22,12 @@ from tpuprof.tables.scopes import split_scope
 
 MOST_SHAPES = 16
 LONGEST_NAME = 200
+MOST_COMBINED = 256
+COMBINED = "(combined)"
+"""Stands for the operation in the scope of an op that was combined from several."""
+
+_MARKS = {"transpose": "backward", "rematted_computation": "recomputed"}
+_COMBINED = re.compile(r"(?P<outer>(?:.*?/)?)\((?P<inner>.*:.*)\)\Z", re.DOTALL)
 _SUFFIXES = re.compile(r"(?:\.(?:\d+|remat\d*|clone|cloned|sunk|kd)|_\d+)+\Z")
 _NUMBER = re.compile(r"(?<![A-Za-z0-9])\d+|\d+\Z")
 _CATEGORY_OPCODES = {"fusion": "fusion", "data formatting": "copy"}
@@ -167,11 +175,49 @@ def _opcode(info: OpInfo) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def _scope(path: str | None) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """Names without numbers and marks; null without a path."""
     if not path:
         return None, ()
-    split = split_scope(path)
-    marks = [("transpose", "backward"), ("rematted_computation", "recomputed")]
-    return tuple(map(plain_scope, split.names)), tuple(word for mark, word in marks if mark in split.marks)
+    splits = [split_scope(each) for each in combined_scopes(path)]
+    words = [(word, sum(mark in split.marks for split in splits)) for mark, word in _MARKS.items()]
+    marks = tuple(word for word, count in words if 2 * count > len(splits))
+    if len(splits) == 1:
+        return tuple(map(plain_scope, splits[0].names)), marks
+    return _common([tuple(map(plain_scope, split.names)) for split in splits]), marks
+
+
+def combined_scopes(path: str) -> list[str]:
+    """The scope paths of which one is made: of an op that the compiler combined, ``a/(b/c:d)`` is a/b/c and a/d."""
+    match = _COMBINED.match(path)
+    if match is None:
+        return [path]
+    parts: list[str] = [""]
+    depth = 0
+    for character in match["inner"]:
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if depth < 0:
+            return [path]
+        if character == ":" and not depth:
+            if len(parts) == MOST_COMBINED:
+                break
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [match["outer"] + part for part in parts if part] or [path] if len(parts) > 1 and not depth else [path]
+
+
+def _common(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The deepest scope that holds more than half of the paths, so that one more layer or loss changes nothing."""
+    names: list[str] = []
+    inside = list(paths)
+    while True:
+        depth = len(names)
+        following = Counter(path[depth] for path in inside if len(path) > depth + 1)  # the operation is no scope
+        name, count = max(following.items(), key=lambda entry: (entry[1], entry[0]), default=("", 0))
+        if 2 * count <= len(paths):
+            return (*names, COMBINED)
+        inside = [path for path in inside if len(path) > depth + 1 and path[depth] == name]
+        names.append(name)
 
 
 def _groups(info: OpInfo) -> str | None:

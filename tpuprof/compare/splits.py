@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
@@ -17,6 +17,8 @@ LEAST_CHANGE = Fraction(1, 50)
 """Smaller changes of an op are noise and show nothing."""
 
 MOST_PIECES = 16
+MOST_WHOLES = 32
+"""So many ops of one place, those that changed most, are looked at for pieces."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,56 +44,67 @@ def find_recuts(groups: Sequence[Group], pairs: tuple[int, int]) -> list[Recut]:
         groups: of a matching.
         pairs: counted (core, step) pairs of both sides.
     """
-    matched = [group for group in groups if group.matched]
-    single = [group for group in groups if not group.matched]
-    by_place: dict[Hashable, list[int]] = {}
-    for at, group in enumerate(matched):
-        for place in {_place(item) for item in (*group.base, *group.new)} - {None}:
-            by_place.setdefault(place, []).append(at)
-    deltas = [_delta(group, pairs) for group in matched]
-    pieces: dict[int, list[Group]] = {}
+    matched = [_Whole(group, *_times(group, pairs)) for group in groups if group.matched]
+    wholes = _by_place(matched)
     rest: list[Group] = []
-    for group in sorted(single, key=lambda each: (-abs(_delta(each, pairs)), _sorting(each))):
-        at = _whole_of(group, by_place, matched, deltas, pairs, pieces)
-        if at is None:
+    pieces = [(group, *_times(group, pairs)) for group in groups if not group.matched]
+    pieces.sort(key=lambda piece: (-max(piece[1], piece[2]), _sorting(piece[0])))
+    for group, old, fresh in pieces:
+        place = _place((group.base or group.new)[0])
+        whole = None if place is None else _whole_of(group, fresh - old, wholes.get((place, fresh < old), []))
+        if whole is None:
             rest.append(group)
         else:
-            pieces.setdefault(at, []).append(group)
-    found = [_joined(group, pieces[at]) if at in pieces else Recut(group) for at, group in enumerate(matched)]
-    return [*found, *map(Recut, rest)]
+            whole.pieces.append(group)
+            whole.taken += abs(fresh - old)
+    return [*(whole.recut() for whole in matched), *map(Recut, rest)]
 
 
-def _whole_of(
-    piece: Group,
-    by_place: dict[Hashable, list[int]],
-    matched: Sequence[Group],
-    deltas: Sequence[Fraction],
-    pairs: tuple[int, int],
-    pieces: dict[int, list[Group]],
-) -> int | None:
-    items = piece.base or piece.new
-    place, size = _place(items[0]), _delta(piece, pairs)
-    if place is None or not size:
-        return None
-    fusion = any(item.signature.opcode == "fusion" for item in items)
-    candidates: list[int] = []
-    for at in by_place.get(place, []):
-        group = matched[at]
-        already = sum((abs(_delta(other, pairs)) for other in pieces.get(at, [])), Fraction(0))
-        enough = max(LEAST_SHARE * (already + abs(size)), LEAST_CHANGE * _longest(group, pairs))
-        opposite = deltas[at] * size < 0 and abs(deltas[at]) >= enough
-        same_way = all(bool(other.new) == bool(piece.new) for other in pieces.get(at, []))
-        fused = fusion or any(item.signature.opcode == "fusion" for item in (*group.base, *group.new))
-        if opposite and same_way and fused and len(pieces.get(at, [])) < MOST_PIECES:
-            candidates.append(at)
-    return min(candidates, key=lambda at: (-abs(deltas[at]), _sorting(matched[at])), default=None)
+@dataclass(slots=True, eq=False)
+class _Whole:
+    """A matched group to which pieces may belong; times of both sides have one unit."""
+
+    group: Group
+    old: int
+    fresh: int
+    pieces: list[Group] = field(default_factory=list[Group])
+    taken: int = 0
+
+    @property
+    def delta(self) -> int:
+        return self.fresh - self.old
+
+    def recut(self) -> Recut:
+        if not self.pieces:
+            return Recut(self.group)
+        base = [*self.group.base, *(item for piece in self.pieces for item in piece.base)]
+        new = [*self.group.new, *(item for piece in self.pieces for item in piece.new)]
+        joined = Group(_in_order(base), _in_order(new), self.group.how)
+        return Recut(joined, "split" if self.pieces[0].new else "merged")
 
 
-def _joined(group: Group, pieces: Sequence[Group]) -> Recut:
-    base = sorted([*group.base, *(item for piece in pieces for item in piece.base)], key=lambda item: item.order)
-    new = sorted([*group.new, *(item for piece in pieces for item in piece.new)], key=lambda item: item.order)
-    change: Literal["split", "merged"] = "split" if pieces[0].new else "merged"
-    return Recut(replace(group, base=tuple(base), new=tuple(new)), change)
+def _by_place(matched: Sequence[_Whole]) -> dict[Hashable, list[_Whole]]:
+    """By place and by whether time was gained those groups whose time changed, the most first and not too many."""
+    found: dict[Hashable, list[_Whole]] = {}
+    for whole in matched:
+        if whole.delta and abs(whole.delta) >= LEAST_CHANGE * max(whole.old, whole.fresh):
+            places = {_place(item) for item in (*whole.group.base, *whole.group.new)} - {None}
+            for place in places:
+                found.setdefault((place, whole.delta > 0), []).append(whole)
+    for wholes in found.values():
+        wholes.sort(key=lambda whole: (-abs(whole.delta), _sorting(whole.group)))
+        del wholes[MOST_WHOLES:]
+    return found
+
+
+def _whole_of(piece: Group, size: int, wholes: Sequence[_Whole]) -> _Whole | None:
+    """The group of which this is a piece: the one that changed most."""
+    for whole in wholes:
+        enough = abs(whole.delta) >= LEAST_SHARE * (whole.taken + abs(size))
+        fused = any(item.signature.opcode == "fusion" for g in (whole.group, piece) for item in (*g.base, *g.new))
+        if size and enough and fused and len(whole.pieces) < MOST_PIECES:
+            return whole
+    return None
 
 
 def _place(item: Item) -> Hashable | None:
@@ -102,16 +115,13 @@ def _place(item: Item) -> Hashable | None:
     return signature.module, signature.place, signature.marks
 
 
-def _delta(group: Group, pairs: tuple[int, int]) -> Fraction:
-    old, new = sum(item.ps for item in group.base), sum(item.ps for item in group.new)
-    return Fraction(new, pairs[1]) - Fraction(old, pairs[0])
+def _times(group: Group, pairs: tuple[int, int]) -> tuple[int, int]:
+    """The times of both sides per step, over their common denominator."""
+    return sum(item.ps for item in group.base) * pairs[1], sum(item.ps for item in group.new) * pairs[0]
 
 
-def _longest(group: Group, pairs: tuple[int, int]) -> Fraction:
-    """The time of a group per step on the side where it is longer."""
-    return max(
-        Fraction(sum(item.ps for item in side), n) for side, n in zip((group.base, group.new), pairs, strict=True)
-    )
+def _in_order(items: Sequence[Item]) -> tuple[Item, ...]:
+    return tuple(sorted(items, key=lambda item: item.order))
 
 
 def _sorting(group: Group) -> list[str]:
