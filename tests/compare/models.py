@@ -164,6 +164,26 @@ def streams(second: int) -> TraceBuilder:
     return trace
 
 
+def on_cpu(ops: Sequence[Op], *, steps: int = 3, number: int = 3) -> TraceBuilder:
+    """The program on the CPU backend: one device, two threads that take ops in turn; scopes are in the HLO alone."""
+    trace, made = TraceBuilder(), program(ops, number=number)
+    host = trace.add_host("h")
+    python = host.add_thread("python")
+    threads = [host.add_thread(f"tf_XLAEigen/{n}") for n in range(2)]
+    at = 1_000 * NS
+    for step in range(steps):
+        python.step(step, Ps(at), Ps(10 * NS))
+        python.event("TfrtCpuExecutable::Execute", Ps(at + NS), Ps(NS), stats={"run_id": step + 1})
+        at += 20 * NS
+        for turn, op in enumerate(ops):
+            threads[turn % 2].cpu_op(op.name, Ps(at), Ps(op.ps), made, run_id=step + 1)
+            at += op.ps
+        at += 100 * NS
+    host.add_program(made)
+    host.add_task_environment(1_700_000_000_000_000_000, 1_700_000_001_000_000_000)
+    return trace
+
+
 def without_steps(trace: TraceBuilder) -> TraceBuilder:
     """The trace without the annotations of its steps."""
     trace["h"]["/host:CPU"]["python"].keep(lambda event: event.name != "train")

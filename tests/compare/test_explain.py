@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import tpuprof
-from tests.compare.models import NS, Op, built, layers, loaded, renumbered, run, streams, without_steps
+from tests.compare.models import NS, Op, built, layers, loaded, on_cpu, renumbered, run, streams, without_steps
 from tpuprof.compare import Explanation, Row, explain
 from tpuprof.compare.explain import explain_sides
 from tpuprof.compare.side import Side
@@ -148,6 +148,12 @@ def test_an_op_that_moved_into_another_scope() -> None:
     assert row.scope == "optimizer/update/transpose"
 
 
+def test_a_fusion_of_the_same_size_elsewhere_is_another_one() -> None:
+    gone = Op("fusion.50", 9 * NS, "head/norm/mul", "f32[64,32]", "fusion")
+    come = Op("fusion.51", 9 * NS, "loss/smooth/exp", "f32[64,32]", "fusion")
+    assert {row.change for row in checked(run([*layers(1), gone]), run([*layers(1), come])).changed} == {"gone", "new"}
+
+
 def gather(exposed: int, compute: int) -> list[Op]:
     """An all-gather in flight for ``exposed`` + ``compute`` ps, of which compute hides a part."""
     return [
@@ -248,6 +254,34 @@ def test_kernels_side_by_side_explain_only_the_time_they_cost() -> None:
     changed = {row.group: row.delta_ps for row in found.changed if row.kind == "elementwise"}
     # Three steps: hidden under the matmul it cost nothing; 20 of its 120 ns stand out.
     assert list(changed.values()) == [pytest.approx(20 * NS)]
+
+
+def test_the_same_program_on_a_cpu_and_on_a_tpu() -> None:
+    ops = layers(3)
+    found = checked(loaded(on_cpu(ops)), run(renumbered(ops)))
+    assert found.matched_time_fraction == 1.0
+    assert {row.kind for row in found.changed} == {"idle"}
+    fused = [replace(op, name=f"dot_{n}_fusion.{n}", role="multiply", shape="f32[64,99]") for n, op in enumerate(ops)]
+    found = checked(loaded(on_cpu(fused)), run(ops))
+    assert found.matched_time_fraction == 1.0
+    assert {row.how for row in found.rows if row.ops} == {"similar"}
+
+
+def test_ops_on_several_threads_of_a_cpu() -> None:
+    ops = layers(3)
+    slower = [*ops[:2], replace(ops[2], ps=ops[2].ps + 4 * NS), *ops[3:]]
+    row = only(checked(loaded(on_cpu(ops)), loaded(on_cpu(renumbered(slower), number=8))))
+    assert (row.change, row.delta_ps, row.scope) == ("duration", 4 * NS, "layers_*/attn/dot_general")
+    assert row.members[0].scope == "jit(step)/jit(main)/layers_1/attn/dot_general"
+
+
+def test_a_predicted_run_and_a_measured_one() -> None:
+    """A prediction is a trace without host and gaps."""
+    ops = [*layers(3), *gather(5 * NS, 30 * NS)]
+    measured = [replace(op, ps=op.ps + op.ps // 10, gap=1) for op in ops]
+    found = checked(run(ops, steps=1, tail=0), run(renumbered(measured), steps=8, tail=20 * NS))
+    assert found.matched_time_fraction == 1.0
+    assert {row.change for row in found.changed if row.ops} <= {"duration", "exposure"}
 
 
 def test_rows_as_json() -> None:

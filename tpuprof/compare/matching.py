@@ -36,9 +36,9 @@ ROUNDS: tuple[tuple[str, Key], ...] = (
     ("other metadata", lambda s: _placed(s) and s.shapes and (_placed(s), s.role, s.opcode, s.shapes)),
     ("other sizes", lambda s: (s.module, s.scope, s.marks, s.role, s.opcode, s.name, _forms(s))),
     ("other type", lambda s: _placed(s) and (_placed(s), s.role, s.opcode, s.name)),
-    ("other scope", lambda s: s.shapes and (s.module, s.kind, s.opcode, s.name, s.shapes, s.groups)),
+    ("other scope", lambda s: s.shapes and (s.module, s.operation, s.kind, s.opcode, s.name, s.shapes, s.groups)),
     ("other program", lambda s: s.shapes and s.scope and (s.scope, s.marks, s.role, s.opcode, s.name, s.shapes)),
-    ("other place", lambda s: s.shapes and (s.role, s.opcode, s.name, s.shapes, s.groups)),
+    ("other place", lambda s: s.shapes and (s.operation, s.role, s.opcode, s.name, s.shapes, s.groups)),
     ("same name", lambda s: (s.module, s.scope, s.marks, s.role, s.name)),
 )
 """Name and key of each round; ops without a key (null) wait for a later round."""

@@ -70,9 +70,9 @@ class Signature:
         return self.scope[:-1] if self.scope else ()
 
     @property
-    def scope_text(self) -> str | None:
-        """The scope path as text, null if unknown."""
-        return None if self.scope is None else "/".join(self.scope)
+    def operation(self) -> str | None:
+        """The last name of the scope: what the program calls the operation; null if unknown."""
+        return self.scope[-1] if self.scope else None
 
     @property
     def label(self) -> str:

@@ -46,7 +46,7 @@ def similarity(one: Signature, other: Signature) -> float:
     """From 0 to 1 how alike two ops are by kind, opcode, name, scope and shapes; what one side lacks does not count.
 
     Ops that do different things in a step (compute, collective, transfer) are not alike at all; neither are ops of
-    different scopes, nor ops without scopes that make different things.
+    different scopes, unless they have one name and make the same, nor ops without scopes that make different things.
     """
     if one.role != other.role:
         return 0.0
@@ -59,7 +59,8 @@ def similarity(one: Signature, other: Signature) -> float:
         parts["scope"] = scope
     if shapes is not None:
         parts["shapes"] = shapes
-    if scope is not None and scope < _NEAR_SCOPE and shapes != 1.0:
+    named = one.name == other.name != one.opcode  # all fusions of one size are alike but for their place
+    if scope is not None and scope < _NEAR_SCOPE and not (named and shapes == 1.0):
         return 0.0
     if scope is None and not shapes and one.name != other.name:
         return 0.0
