@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from fractions import Fraction
 
+import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,10 +14,26 @@ from tests.compare.models import loaded
 from tests.tables.random_traces import Truth, cpu_truths, truths
 from tests.tables.test_metamorphic import renumbered
 from tpuprof.compare import by_kind, by_scope, by_source, explain
+from tpuprof.compare.claims import last_started
 from tpuprof.compare.side import side_of
 
 few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 anything = st.one_of(truths(), cpu_truths())
+
+
+spans = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 12)), max_size=12)
+
+
+@given(spans, st.lists(st.integers(-2, 45), max_size=20))
+def test_the_interval_that_started_last_holds_a_time(intervals: list[tuple[int, int]], times: list[int]) -> None:
+    intervals.sort(key=lambda span: span[0])
+    times.sort()
+    start = np.array([begin for begin, _ in intervals], np.int64)
+    end = np.array([begin + length for begin, length in intervals], np.int64)
+    found = last_started(start, end, np.array(times, np.int64))
+    for time, owner in zip(times, found.tolist(), strict=True):
+        holding = [n for n, (begin, length) in enumerate(intervals) if begin <= time < begin + length]
+        assert owner == max(holding, default=-1)
 
 
 @few

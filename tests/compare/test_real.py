@@ -36,6 +36,7 @@ def test_a_tpu_trace_and_its_json(real_traces: Path) -> None:
     assert found.matched_time_fraction == 1.0
     assert found.step_delta_ps == pytest.approx(0, abs=1)
     assert comparability(one, other) == []
+    assert differences(one, other, found) == []
 
 
 def test_the_offload_of_the_first_half_against_the_second(real_traces: Path) -> None:

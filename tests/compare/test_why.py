@@ -9,7 +9,7 @@ import pytest
 
 import tpuprof
 from tests.compare.models import NS, Op, built, layers, loaded, program, renumbered, run, streams, without_steps
-from tpuprof.compare import Difference, comparability, differences
+from tpuprof.compare import Difference, comparability, differences, explain
 from tpuprof.compare.circumstances import flags
 from tpuprof.testing import TraceBuilder, hlo_proto_from_text
 
@@ -104,6 +104,29 @@ def test_a_collective_more_and_a_fusion_more() -> None:
     assert found(run(layers(2)), run(more)) == [
         ("collective", "all-gather of jit_step in groups 1x2", None, "1 per step, 16384 B"),
         ("fusion", "fusions per step of jit_step", "4", "5"),
+    ]
+
+
+def test_a_size_that_changed_without_any_time() -> None:
+    ops = layers(1)
+    other = [replace(op, shape=op.shape.replace("64,", "32,")) for op in ops]
+    assert [(each.kind, each.base, each.new, each.weight_ps) for each in differences(run(ops), run(other))] == [
+        ("shape", "f32[64,16]", "f32[32,16]", 0.0),
+        ("shape", "f32[64,64]", "f32[32,64]", 0.0),
+    ]
+
+
+def test_what_one_trace_cannot_say_is_no_difference() -> None:
+    trace = built([*layers(2), Op("all-gather.5", 9 * NS, None, "f32[128,32]", "all-gather")])
+    poor = trace.copy()
+    poor["h"].drop_plane("/host:metadata")
+    for event in poor["h"]["/device:TPU:0"]["XLA Ops"]:
+        event.text = None
+    assert found(loaded(trace), loaded(poor)) == []
+    assert explain(loaded(trace), loaded(poor)).matched_time_fraction == 1.0
+    poor["h"]["/device:TPU:0"]["XLA Ops"].keep(lambda event: event.name != "all-gather.5")
+    assert found(loaded(trace), loaded(poor)) == [
+        ("collective", "all-gather of jit_step in groups 1x2", "1 per step, 16384 B", None)
     ]
 
 

@@ -94,14 +94,14 @@ def _give(
 ) -> npt.NDArray[np.intp]:
     """Adds the length of each segment to the row that claims it; returns the segments that none claims."""
     rows = rows[np.argsort(start[rows], kind="stable")]
-    owner = _last_started(start[rows], end[rows], begin[segments])
+    owner = last_started(start[rows], end[rows], begin[segments])
     taken = owner >= 0
     np.add.at(total, rows[owner[taken]], length[segments[taken]])
     return segments[~taken]
 
 
 @numba.njit("i8[::1](i8[::1], i8[::1], i8[::1])", cache=True, nogil=True)
-def _last_started(start, end, times):  # type: ignore[no-untyped-def] # compiled
+def last_started(start, end, times):  # type: ignore[no-untyped-def] # compiled
     """For each time, both in order, the interval that started last among those that hold it; -1 for none."""
     owner = np.full(len(times), -1, np.int64)
     stack = np.empty(len(start), np.int64)

@@ -29,7 +29,7 @@ def program_differences(explanation: Explanation) -> list[Difference]:
     if explanation.sides is None:
         return []
     base, new = explanation.sides
-    found = [*_of_ops(explanation.changed)]
+    found = [*_of_ops(explanation.rows)]
     for name in _common_modules(base, new):
         ours, theirs = _of_module(base, name), _of_module(new, name)
         found += _fusions(name, ours, theirs, base, new, explanation)
@@ -42,7 +42,7 @@ def program_differences(explanation: Explanation) -> list[Difference]:
 
 
 def _of_ops(rows: Iterable[Row]) -> Iterator[Difference]:
-    """Types, sizes, layouts and algorithms of ops that are matched and changed."""
+    """Types, sizes, layouts and algorithms of matched ops, also of those that take as long as before."""
     for row in rows:
         if row.ops is None or not row.ops.matched:
             continue
@@ -105,6 +105,8 @@ def _algorithm(instruction: Instruction) -> dict[str, str]:
 def _fusions(
     name: str, ours: Sequence[Item], theirs: Sequence[Item], base: Side, new: Side, explanation: Explanation
 ) -> Iterator[Difference]:
+    if any(item.info.instruction is None for item in (*ours, *theirs)):
+        return  # opcodes that were guessed from names say nothing
     for kind, what, opcodes in (
         ("fusion", "fusions per step", ("fusion",)),
         ("layout", "copies and transposes per step", _COPIES),
@@ -118,7 +120,13 @@ def _fusions(
 def _collectives(
     name: str, ours: Sequence[Item], theirs: Sequence[Item], base: Side, new: Side, explanation: Explanation
 ) -> Iterator[Difference]:
-    one, other = _transfers(ours, base.pairs), _transfers(theirs, new.pairs)
+    transfers = [item for item in (*ours, *theirs) if item.signature.role == "collective"]
+    with_groups = all(item.signature.groups is not None for item in transfers)
+    with_bytes = all(item.signature.shapes is not None for item in transfers)
+    one, other = (
+        _transfers(items, side.pairs, with_groups=with_groups, with_bytes=with_bytes)
+        for items, side in ((ours, base), (theirs, new))
+    )
     for key in sorted({*one, *other}):
         if one.get(key) != other.get(key):
             rows = _rows_of(explanation, name, (key[0],))
@@ -126,15 +134,26 @@ def _collectives(
             yield Difference("collective", what, one.get(key), other.get(key), *_weight(rows))
 
 
-def _transfers(items: Sequence[Item], pairs: int) -> dict[tuple[str, str], str]:
-    """How many collectives of each opcode and grouping a step has, and how large their results are together."""
+def _transfers(items: Sequence[Item], pairs: int, *, with_groups: bool, with_bytes: bool) -> dict[tuple[str, str], str]:
+    """How many collectives of each opcode and grouping a step has, and how large their results are together.
+
+    Args:
+        items: the ops of a program.
+        pairs: counted (core, step) pairs.
+        with_groups: whether both sides know the groups of all.
+        with_bytes: whether both sides know the results of all.
+    """
     counts: dict[tuple[str, str], list[int]] = {}
     for item in items:
         if item.signature.role == "collective" and item.count:
-            found = counts.setdefault((item.signature.opcode, item.signature.groups or ""), [0, 0])
+            groups = (item.signature.groups or "") if with_groups else ""
+            found = counts.setdefault((item.signature.opcode, groups), [0, 0])
             found[0] += item.count
             found[1] += item.count * _bytes(item.signature.shapes or ())
-    return {key: f"{_number(n / pairs)} per step, {_number(size / pairs)} B" for key, (n, size) in counts.items()}
+    return {
+        key: f"{_number(n / pairs)} per step" + (f", {_number(size / pairs)} B" if with_bytes else "")
+        for key, (n, size) in counts.items()
+    }
 
 
 def _bytes(shapes: Sequence[str]) -> int:
