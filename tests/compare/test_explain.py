@@ -332,3 +332,32 @@ def test_idle_causes_are_compared_as_far_as_both_sides_know_them() -> None:
     assert rows(unknown, unknown) == {"idle, intra program": 0, "idle, cause unknown": 0}
     assert rows(known, unknown) == {"idle, cause unknown": 30}
     assert rows(unknown, known) == {"idle, cause unknown": -30}
+
+
+def varying(times: list[int], *more: Op) -> tpuprof.Trace:
+    """A run whose last op of the layer takes another time in every step."""
+    trace = built([*layers(1), Op("wait.1", 0, gap=100 * NS), *more], steps=len(times))
+    for event, ps in zip(trace["h"]["/device:TPU:0"]["XLA Ops"].named("fusion.11"), times, strict=True):
+        event.duration_ps = ps
+    return loaded(trace)
+
+
+def test_a_small_sure_change_comes_before_a_large_chance() -> None:
+    gather = Op("all-gather.9", 4 * NS, "embed/all_gather", "f32[128,32]", "all-gather")
+    found = checked(varying([20 * NS, 50 * NS, 20 * NS]), varying([50 * NS, 20 * NS, 50 * NS], gather))
+    assert abs(found.changed[0].delta_ps) == pytest.approx(10 * NS)
+    assert found.causes[0].kind == "collective"
+    assert found.causes[0].sure_ps == 4 * NS
+    assert found.causes[-1].sure_ps == 0
+    alone = only(explain(run(layers(1), steps=1), run([*layers(1), gather], steps=1)))
+    assert alone.sure_ps == 4 * NS
+
+
+def test_the_error_of_a_difference_is_that_of_the_means() -> None:
+    base, new = varying([30 * NS, 32 * NS, 34 * NS]), varying([50 * NS, 60 * NS])
+    found = {row.group: row for row in checked(base, new).changed}
+    # Variances 4 and 50 ns2 over 3 and 2 steps.
+    assert found["fusion f32[64,64]"].error_ps == pytest.approx((4 / 3 + 50 / 2) ** 0.5 * NS)
+    assert found["idle, intra program"].error_ps == pytest.approx((4 / 3 + 50 / 2) ** 0.5 * NS)
+    assert {row.error_ps for row in explain(base, base).rows if row.scope == "layers_0/attn/dot_general"} == {0.0}
+    assert {row.error_ps for row in explain(base, run(layers(1), steps=1)).rows} == {None}

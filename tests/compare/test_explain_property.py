@@ -16,6 +16,7 @@ from tests.tables.test_metamorphic import renumbered
 from tpuprof.compare import by_kind, by_scope, by_source, explain
 from tpuprof.compare.claims import last_started
 from tpuprof.compare.side import side_of
+from tpuprof.tables.schemas import PARTS
 
 few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 anything = st.one_of(truths(), cpu_truths())
@@ -52,6 +53,10 @@ def test_ops_claim_the_partition_part_by_part(truth: Truth) -> None:
     assert set(side.unclaimed.values()) <= {0}
     assert sum(side.parts.values()) == side.step_ps == int(counted["duration_ps"].sum())
     assert side.pairs == len(counted)
+    assert side.per_step is not None
+    assert int(side.per_step.ops.sum()) == side.op_ps
+    assert int(side.per_step.pairs.sum()) == side.pairs
+    assert dict(zip(PARTS, side.per_step.parts.sum(axis=0).tolist(), strict=True)) == side.parts
 
 
 @few

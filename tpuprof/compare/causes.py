@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+from tpuprof.compare.variation import PerStep, standard_error
 from tpuprof.compare.rows import Row, plain_row
 from tpuprof.compare.side import Side
-from tpuprof.tables.schemas import IDLE_CAUSES
+from tpuprof.formats.xspace import I64
+from tpuprof.tables.schemas import IDLE_CAUSES, PARTS
 
+_BARRIER, _IDLE = PARTS.index("barrier_wait"), PARTS.index("idle")
 UNKNOWN = "cause unknown"
 
 
@@ -18,9 +22,12 @@ def cause_rows(base: Side, new: Side) -> list[Row]:
     own are something else on both sides, and idle time is told as a whole; where neither does, what is not the
     device's own is ``idle, cause unknown``.
     """
-    rows = [_row("barrier wait", "barrier_wait", base.parts["barrier_wait"], new.parts["barrier_wait"], base, new)]
+    wait = base.parts["barrier_wait"], new.parts["barrier_wait"]
+    rows = [_row("barrier wait", "barrier_wait", wait, (base, new), lambda times: times.parts[:, _BARRIER])]
     ours, theirs = idle_by_cause(base, new)
-    rows += [_row(f"idle, {cause}", "idle", ours[cause], theirs[cause], base, new) for cause in ours]
+    for cause in ours:
+        times = _of_cause(cause, [name for name in ours if name != UNKNOWN])
+        rows.append(_row(f"idle, {cause}", "idle", (ours[cause], theirs[cause]), (base, new), times))
     return [row for row in rows if row.base_ps or row.new_ps]
 
 
@@ -42,5 +49,17 @@ def _divided(side: Side, names: tuple[str, ...]) -> dict[str, int]:
     return found
 
 
-def _row(group: str, kind: str, old: int, fresh: int, base: Side, new: Side) -> Row:
-    return plain_row(group, kind, Fraction(old, base.pairs), Fraction(fresh, new.pairs))
+def _of_cause(cause: str, known: Sequence[str]) -> Callable[[PerStep], I64]:
+    """The time of a cause by step; what is not known is what the others leave."""
+    at = [IDLE_CAUSES.index(name.replace(" ", "_")) for name in known]
+    if cause == UNKNOWN:
+        return lambda times: times.parts[:, _IDLE] - times.causes[:, at].sum(axis=1)
+    return lambda times: times.causes[:, IDLE_CAUSES.index(cause.replace(" ", "_"))]
+
+
+def _row(
+    group: str, kind: str, ps: tuple[int, int], sides: tuple[Side, Side], by_step: Callable[[PerStep], I64]
+) -> Row:
+    old, fresh = (Fraction(one, side.pairs) for one, side in zip(ps, sides, strict=True))
+    variances = [side.per_step.variance(by_step(side.per_step)) if side.per_step else None for side in sides]
+    return plain_row(group, kind, old, fresh, standard_error(variances[0], variances[1]))

@@ -13,7 +13,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from tpuprof.compare.causes import cause_rows
-from tpuprof.compare.matching import Matching, match_ops
+from tpuprof.compare.matching import Group, Matching, match_ops
+from tpuprof.compare.variation import standard_error
 from tpuprof.compare.rows import Row, op_row
 from tpuprof.compare.side import Side, side_of
 from tpuprof.compare.splits import find_recuts
@@ -62,6 +63,11 @@ class Explanation:
         """The rows with a change."""
         return tuple(row for row in self.rows if row.change != "same")
 
+    @property
+    def causes(self) -> tuple[Row, ...]:
+        """The changes, the surest first: by how much of each is no chance, see ``Row.sure_ps``."""
+        return tuple(sorted(self.changed, key=lambda row: -row.sure_ps))
+
     def to_json(self) -> dict[str, Any]:
         """The explanation as JSON data, every row included."""
         return {
@@ -104,7 +110,7 @@ def explain_sides(base: Side, new: Side) -> Explanation:
     pairs = base.pairs, new.pairs
     recuts = find_recuts(match_ops(base, new).groups, pairs)
     matching = Matching(tuple(recut.group for recut in recuts))
-    rows = [op_row(recut.group, pairs, recut.change) for recut in recuts]
+    rows = [op_row(recut.group, pairs, recut.change, _error(recut.group, base, new)) for recut in recuts]
     rows += cause_rows(base, new)
     delta = means[1] - means[0]
     residuals = {
@@ -126,6 +132,13 @@ def explain_sides(base: Side, new: Side) -> Explanation:
         },
         sides=(base, new),
     )
+
+
+def _error(group: Group, base: Side, new: Side) -> float | None:
+    if base.per_step is None or new.per_step is None:
+        return None
+    rows = [[row for item in items for row in item.rows] for items in (group.base, group.new)]
+    return standard_error(base.per_step.of_ops(rows[0]), new.per_step.of_ops(rows[1]))
 
 
 def _mean(ps: int, side: Side) -> Fraction | None:

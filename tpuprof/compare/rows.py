@@ -64,6 +64,8 @@ class Row:
             (or more) of them being hidden, at the same time in flight; null for others.
         members: the ops that changed most.
         delta: the delta as a fraction.
+        error_ps: the standard error of the delta, from how the time varies from step to step, as if steps were
+            independent of each other; null with fewer than two steps on a side.
         ops: the ops themselves; null for time without ops.
     """
 
@@ -83,12 +85,22 @@ class Row:
     exposure_effect_ps: float | None
     members: tuple[Member, ...]
     delta: Fraction
+    error_ps: float | None = None
     ops: Group | None = field(default=None, repr=False)
 
     @property
     def delta_ps(self) -> float:
         """New minus base."""
         return float(self.delta)
+
+    @property
+    def sure_ps(self) -> float:
+        """How much of the delta is no chance, without its sign: it less two standard errors, all where none is known.
+
+        More or fewer ops are what the program does, so that the count effect is sure in any case.
+        """
+        beyond = abs(self.delta_ps) - 2 * (self.error_ps or 0.0)
+        return max(beyond, min(abs(self.count_effect_ps), abs(self.delta_ps)), 0.0)
 
     def to_json(self) -> dict[str, Any]:
         """The row as JSON data."""
@@ -108,6 +120,7 @@ class Row:
             "duration_effect_ps": self.duration_effect_ps,
             "exposure_effect_ps": self.exposure_effect_ps,
             "delta_ps": self.delta_ps,
+            "delta_error_ps": self.error_ps,
             "ops": [
                 {"base": m.base, "new": m.new, "base_ps": m.base_ps, "new_ps": m.new_ps, "scope": m.scope}
                 for m in self.members
@@ -115,7 +128,7 @@ class Row:
         }
 
 
-def plain_row(group: str, kind: str, old: Fraction, fresh: Fraction) -> Row:
+def plain_row(group: str, kind: str, old: Fraction, fresh: Fraction, error_ps: float | None) -> Row:
     """A row of time without ops."""
     change: Change = "duration" if old and fresh and old != fresh else "new" if fresh > old else "gone"
     delta = fresh - old
@@ -136,10 +149,16 @@ def plain_row(group: str, kind: str, old: Fraction, fresh: Fraction) -> Row:
         exposure_effect_ps=None,
         members=(),
         delta=delta,
+        error_ps=error_ps,
     )
 
 
-def op_row(group: Group, pairs: tuple[int, int], change: Literal["split", "merged"] | None = None) -> Row:
+def op_row(
+    group: Group,
+    pairs: tuple[int, int],
+    change: Literal["split", "merged"] | None = None,
+    error_ps: float | None = None,
+) -> Row:
     """The row of a group of ops.
 
     Args:
@@ -147,6 +166,7 @@ def op_row(group: Group, pairs: tuple[int, int], change: Literal["split", "merge
         pairs: counted (core, step) pairs of both sides.
         change: ``split`` or ``merged`` if they are that; their counts then do not compare, and all of the
             difference is one of duration.
+        error_ps: the standard error of the difference.
     """
     old, fresh = _Sums.of(group.base, pairs[0]), _Sums.of(group.new, pairs[1])
     shown = group.new or group.base
@@ -171,6 +191,7 @@ def op_row(group: Group, pairs: tuple[int, int], change: Literal["split", "merge
         exposure_effect_ps=None if exposure is None else float(exposure),
         members=_members(group, pairs),
         delta=delta,
+        error_ps=error_ps,
         ops=group,
     )
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tpuprof.compare.claims import LAST_OF_OPS, claims, starts_inside
+from tpuprof.compare.claims import LAST_OF_OPS, Claims, claims, starts_inside
+from tpuprof.compare.variation import PerStep, StepTimes
 from tpuprof.compare.signature import Signature, signature_of
-from tpuprof.formats.xspace import I64
 from tpuprof.tables.arrays import ints
 from tpuprof.tables.build import Built, Core
 from tpuprof.tables.rows import OpInfo
@@ -36,6 +36,7 @@ class Item:
         ps: what it claims of counted steps, on all cores.
         window_ps: of collectives and awaited copies the time in flight, on all cores; 0 for others.
         order: rank by first occurrence.
+        rows: its rows of the registry.
     """
 
     signature: Signature
@@ -45,6 +46,7 @@ class Item:
     ps: int
     window_ps: int
     order: int = 0
+    rows: tuple[int, ...] = ()
 
     @property
     def scope(self) -> str:
@@ -64,6 +66,7 @@ class Side:
         items: the ops in order of first occurrence.
         unclaimed: by part of ops the time that no op claims; 0 unless rows contradict each other.
         idle_causes: idle time by cause; null where the host's clock decides and cannot be compared.
+        per_step: the same times by step; null if they were not kept.
     """
 
     name: str
@@ -73,6 +76,7 @@ class Side:
     items: tuple[Item, ...]
     unclaimed: Mapping[str, int]
     idle_causes: Mapping[str, int | None]
+    per_step: PerStep | None = None
 
     @property
     def op_ps(self) -> int:
@@ -88,6 +92,8 @@ def side_of(trace: Trace) -> Side:
     causes = np.zeros(len(IDLE_CAUSES), np.int64)
     unclaimed = np.zeros(len(PARTS), np.int64)
     total = _Totals(len(built.infos))
+    numbers = [core.steps.number[mask] for core, mask in zip(built.cores, chosen, strict=True)]
+    by_step = StepTimes(numbers, len(built.infos))
     known = True
     step_ps = 0
     for core, mask in zip(built.cores, chosen, strict=True):
@@ -95,7 +101,10 @@ def side_of(trace: Trace) -> Side:
         causes += core.partition.idle_causes[mask].sum(axis=0)
         step_ps += int((core.steps.end - core.steps.start)[mask].sum())
         known = known and (core.clocks.reason is None or not mask.any())
-        unclaimed += total.add(core, mask)
+        claimed = claims(core, mask)
+        total.add(core, mask, claimed)
+        by_step.add(core, mask, claimed)
+        unclaimed += claimed.unclaimed
     idle = dict(zip(IDLE_CAUSES, ints(causes), strict=True))
     return Side(
         name=trace.name,
@@ -105,6 +114,7 @@ def side_of(trace: Trace) -> Side:
         items=_items(built, total),
         unclaimed=dict(zip(PARTS[: LAST_OF_OPS + 1], ints(unclaimed[: LAST_OF_OPS + 1]), strict=True)),
         idle_causes={cause: ps if known or cause in DEVICE_IDLE_CAUSES else None for cause, ps in idle.items()},
+        per_step=by_step.result(),
     )
 
 
@@ -122,10 +132,9 @@ class _Totals:
         self._other_half: dict[int, int] = {}
         self._rows = 0
 
-    def add(self, core: Core, mask: BOOL) -> I64:
-        """Adds a core; returns the time by part that no op claims."""
+    def add(self, core: Core, mask: BOOL, claimed: Claims) -> None:
+        """Adds the chosen steps of a core."""
         ops, windows = core.record.ops, core.windows
-        claimed = claims(core, mask)
         np.add.at(self.ps, ops.info, claimed.of_row)
         rows = np.flatnonzero((core.levels >= 0) & starts_inside(ops.start, core, mask))
         np.add.at(self.count, ops.info[rows], 1)
@@ -143,7 +152,6 @@ class _Totals:
         halves = windows.is_collective & (windows.done_info >= 0)
         for start, done in set(zip(ints(windows.info[halves]), ints(windows.done_info[halves]), strict=True)):
             self._join(start, done)
-        return claimed.unclaimed
 
     def root(self, info: int) -> int:
         """The half that stands for a collective."""
@@ -199,11 +207,13 @@ def _of_op(built: Built, total: _Totals, rows: list[int]) -> list[Item]:
     part = _part_of(info.cls.kind)
     count = sums["transfers"] if collective else sums["count"]
     own = sums["ps"] + (sums["in_flight"] if collective else 0)
-    items = [Item(signature, info, part, count, own, sums["window_ps"])]
+    items = [Item(signature, info, part, count, own, sums["window_ps"], rows=tuple(rows))]
     if sums["in_flight"] and not collective:
         # A generic asynchronous op that turned out to be a collective: its own time is not that of the transfer.
         flying = replace(signature, kind="collective")
-        items.append(Item(flying, info, "collective_exposed", sums["transfers"], sums["in_flight"], 0))
+        items.append(
+            Item(flying, info, "collective_exposed", sums["transfers"], sums["in_flight"], 0, rows=tuple(rows))
+        )
     return items
 
 
