@@ -9,7 +9,7 @@ import pytest
 import tpuprof
 from tests.compare.models import NS, Op, built, layers, loaded, on_cpu, renumbered, run, streams, without_steps
 from tpuprof.compare import Explanation, Row, explain
-from tpuprof.compare.explain import explain_sides
+from tpuprof.compare.explanation import explain_sides
 from tpuprof.compare.side import Side
 from tpuprof.tables.schemas import DEVICE_IDLE_CAUSES, IDLE_CAUSES, PARTS
 from tpuprof.testing import TraceBuilder

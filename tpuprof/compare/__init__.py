@@ -1,9 +1,17 @@
-"""Two sides of a change: what differs, by how much, and whether that is more than noise."""
+"""Two sides of a change: what differs, by how much, and whether that is more than noise.
 
-from tpuprof.compare.explain import Explanation, explain
-from tpuprof.compare.rows import Row
-from tpuprof.compare.scopes import Delta, by_kind, by_scope, by_source
-from tpuprof.compare.why import Difference, comparability, differences
+Names are imported when they are first used: a verdict on lists of step times needs none of the tables of traces.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tpuprof.compare.explanation import Explanation, explain
+    from tpuprof.compare.rows import Row
+    from tpuprof.compare.scopes import Delta, by_kind, by_scope, by_source
+    from tpuprof.compare.why import Difference, comparability, differences
 
 __all__ = [
     "Delta",
@@ -17,3 +25,31 @@ __all__ = [
     "differences",
     "explain",
 ]
+
+_EXPLAIN, _SCOPES, _WHY = "tpuprof.compare.explanation", "tpuprof.compare.scopes", "tpuprof.compare.why"
+_LAZY = {
+    "Delta": _SCOPES,
+    "Difference": _WHY,
+    "Explanation": _EXPLAIN,
+    "Row": "tpuprof.compare.rows",
+    "by_kind": _SCOPES,
+    "by_scope": _SCOPES,
+    "by_source": _SCOPES,
+    "comparability": _WHY,
+    "differences": _WHY,
+    "explain": _EXPLAIN,
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(module), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

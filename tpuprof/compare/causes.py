@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from tpuprof.compare.variation import PerStep, standard_error
 from tpuprof.compare.rows import Row, plain_row
 from tpuprof.compare.side import Side
+from tpuprof.compare.variation import PerStep, standard_error
 from tpuprof.formats.xspace import I64
 from tpuprof.tables.schemas import IDLE_CAUSES, PARTS
 

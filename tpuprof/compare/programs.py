@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, cast
 
 from tpuprof.compare.circumstances import MOST_TEXT, Difference
-from tpuprof.compare.explain import Explanation
+from tpuprof.compare.explanation import Explanation
 from tpuprof.compare.rows import Row
 from tpuprof.compare.side import Item, Side
 from tpuprof.compare.signature import dtype_and_rank

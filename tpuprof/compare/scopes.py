@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tpuprof.compare.explain import Explanation
+from tpuprof.compare.explanation import Explanation
 from tpuprof.compare.rows import Row
 from tpuprof.tables.scopes import NO_SCOPE
 

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tpuprof.compare.claims import LAST_OF_OPS, Claims, claims, starts_inside
-from tpuprof.compare.variation import PerStep, StepTimes
 from tpuprof.compare.signature import Signature, signature_of
+from tpuprof.compare.variation import PerStep, StepTimes
 from tpuprof.tables.arrays import ints
 from tpuprof.tables.build import Built, Core
 from tpuprof.tables.rows import OpInfo

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tpuprof.compare.circumstances import Difference, circumstances, comparability
-from tpuprof.compare.explain import Explanation, explain
+from tpuprof.compare.explanation import Explanation, explain
 from tpuprof.compare.programs import program_differences
 
 if TYPE_CHECKING:

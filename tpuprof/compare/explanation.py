@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from tpuprof.compare.causes import cause_rows
 from tpuprof.compare.matching import Group, Matching, match_ops
-from tpuprof.compare.variation import standard_error
 from tpuprof.compare.rows import Row, op_row
 from tpuprof.compare.side import Side, side_of
 from tpuprof.compare.splits import find_recuts
+from tpuprof.compare.variation import standard_error
 from tpuprof.tables.schemas import PARTS
 
 if TYPE_CHECKING:
