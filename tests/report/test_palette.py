@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tpuprof.report.palette import LOOKS, part_of_kind
+from tpuprof.palette import LOOKS, part_of_kind
 from tpuprof.tables.schemas import COMPUTE_KINDS, OP_KINDS, PARTS
 
 # Simulation of complete colour blindness in linear RGB (Machado, Oliveira and Fernandes 2009, severity 1.0).

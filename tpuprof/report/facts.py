@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tpuprof.palette import LOOKS, Look
 from tpuprof.quality import SEVERITIES
-from tpuprof.report.palette import LOOKS, Look
 from tpuprof.report.plain import rows_of, table_of
 from tpuprof.tables.schemas import PARTS
 from tpuprof.text import clean, plural

@@ -6,11 +6,12 @@ from html import escape
 from typing import Any
 
 from tpuprof._version import __version__
+from tpuprof.palette import LOOKS, part_of_kind
 from tpuprof.report import bars, facts
+from tpuprof.report.html_charts import collectives_figure, ladder_figure, roofline_figure
 from tpuprof.report.html_style import style
 from tpuprof.report.listing import Field, Listing, pick
 from tpuprof.report.listings import collectives_listing, report_ops_listing
-from tpuprof.report.palette import LOOKS, part_of_kind
 from tpuprof.report.roofline import ladder_listing, matmuls_listing, utilisation_notes
 from tpuprof.text import clean
 from tpuprof.units import UNKNOWN, format_percent, format_ps
@@ -35,7 +36,7 @@ def report_html(report: dict[str, Any], top: int) -> str:
     if report["ops"]:
         sections.append(_listing(report_ops_listing(report, top, facts.op_time_ps(report))))
     if report["collectives"]:
-        sections.append(_listing(collectives_listing(report, COLLECTIVES_SHOWN)))
+        sections.append(_listing(collectives_listing(report, COLLECTIVES_SHOWN), collectives_figure(report)))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">\n'
@@ -50,9 +51,12 @@ def report_html(report: dict[str, Any], top: int) -> str:
 
 def _roofline(report: dict[str, Any]) -> str:
     notes = "".join(f"<p>{escape(note)}</p>\n" for note in utilisation_notes(report))
-    found = _section("Roofline", "", notes) if notes else ""
-    for listing in (ladder_listing(report), matmuls_listing(report, MATMULS_SHOWN)):
-        found += _listing(listing) if listing.rows else ""
+    found = _section("Roofline", "", notes + roofline_figure(report)) if notes else ""
+    for listing, figure in (
+        (ladder_listing(report), ladder_figure(report)),
+        (matmuls_listing(report, MATMULS_SHOWN), ""),
+    ):
+        found += _listing(listing, figure) if listing.rows else ""
     return found
 
 
@@ -148,7 +152,7 @@ def _meter(part: str, fraction: float) -> str:
     )
 
 
-def _listing(listing: Listing) -> str:
+def _listing(listing: Listing, figure: str = "") -> str:
     head = "".join(f"<th{_class(field, head=True)}>{escape(field.heading)}</th>" for field in listing.fields)
     rows = "".join(
         f"<tr>{''.join(map(_cell, listing.fields, [row] * len(cells), cells))}</tr>\n"
@@ -157,7 +161,7 @@ def _listing(listing: Listing) -> str:
     title, _, detail = listing.title.partition(": ")
     extent = f'<p class="soft">{escape(listing.extent())}</p>' if len(listing.rows) < listing.total else ""
     body = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>{extent}'
-    return _section(title, detail, body)
+    return _section(title, detail, figure + body)
 
 
 def _cell(field: Field, row: dict[str, Any], text: str) -> str:

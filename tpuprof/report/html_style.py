@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from tpuprof.report.palette import LOOKS, SEVERITY_DARK, SEVERITY_LIGHT
+from tpuprof.palette import CHROME, LOOKS, SEVERITY_DARK, SEVERITY_LIGHT
 
 
 def style() -> str:
     """The style sheet: light, dark by the reader's preference, narrow screens, and print (always light)."""
     parts = "".join(f".p-{part}{{fill:var(--{part});background:var(--{part})}}" for part in LOOKS)
-    dark = f"color-scheme:dark;{_DARK}{_variables(dark=True)}"
+    dark = f"color-scheme:dark;{_variables(dark=True)}"
     return (
-        f":root{{color-scheme:light;{_LIGHT}{_variables(dark=False)}}}"
+        f":root{{color-scheme:light;{_variables(dark=False)}}}"
         f"@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
         f"{parts}{_RULES}"
     )
 
 
 def _variables(*, dark: bool) -> str:
+    chrome = "".join(f"--{name}:{colors[dark]};" for name, colors in CHROME.items())
     looks = "".join(f"--{part}:{look.dark if dark else look.light};" for part, look in LOOKS.items())
     severities = SEVERITY_DARK if dark else SEVERITY_LIGHT
-    return looks + "".join(f"--{severity}:{color};" for severity, color in severities.items())
+    return chrome + looks + "".join(f"--{severity}:{color};" for severity, color in severities.items())
 
 
-_LIGHT = "--page:#f6f7f9;--card:#fff;--ink:#1b1f24;--soft:#59636e;--line:#dfe3e8;--stripe:#f8f9fb;--cut:#fff;"
-_DARK = "--page:#101317;--card:#181c22;--ink:#e6e9ed;--soft:#9aa4af;--line:#2c333c;--stripe:#1c2128;--cut:#181c22;"
 _RULES = """
 * { box-sizing:border-box }
 body {
@@ -49,7 +48,11 @@ section {
 .figures dd { margin:0; font-size:18px; font-weight:600; white-space:nowrap }
 dl { margin:0 }
 svg.bar { display:block; width:100%; border-radius:4px }
-svg.bar rect { stroke:var(--cut); stroke-width:1px; vector-effect:non-scaling-stroke }
+svg.bar rect { stroke:var(--card); stroke-width:1px; vector-effect:non-scaling-stroke }
+figure { margin:14px 0 0 }
+figcaption { color:var(--soft); font-size:13.5px; margin-top:6px }
+.wide { overflow-x:auto }
+svg.chart { display:block; width:100%; height:auto; min-width:640px }
 .whole { margin:14px 0 10px }
 .groups { font-weight:600; margin:0 0 10px }
 .notes { margin:12px 0 0; padding:0; list-style:none; color:var(--soft); font-size:13.5px }
@@ -101,6 +104,7 @@ footer { color:var(--soft); font-size:12.5px }
   section { border:0; padding:0; break-inside:auto }
   h2 { break-after:avoid }
   tr,.notice,svg { break-inside:avoid }
+  svg.chart { min-width:0 }
   .scroll { overflow:visible; margin:8px 0 0; padding:0 }
   .name,.scope { min-width:0; font-size:9.5px }
   table { font-size:10.5px }

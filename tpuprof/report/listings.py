@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tpuprof.palette import LOOKS, present_parts
 from tpuprof.report.listing import Field, Listing, show_count, show_text
-from tpuprof.report.palette import LOOKS, present_parts
 from tpuprof.report.roofline import COST_FIELDS
 from tpuprof.text import plural
 from tpuprof.units import UNKNOWN, format_bytes, format_percent, format_ps, format_si

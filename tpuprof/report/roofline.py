@@ -10,9 +10,11 @@ from tpuprof.text import clean
 from tpuprof.units import UNKNOWN, format_percent, format_ps, format_si
 
 if TYPE_CHECKING:
+    from tpuprof.hardware import Chip
+    from tpuprof.perfmodel.rates import Rates
     from tpuprof.roofline import Roofline
 
-OP_COST_KEYS = ("flops", "hbm_bytes", "bound_by", "roofline_efficiency", "recoverable_ps")
+OP_COST_KEYS = ("flops", "hbm_bytes", "vmem_bytes", "bound_by", "roofline_efficiency", "recoverable_ps")
 _MATMULS_KEPT = 50
 
 RUNG_LABELS = {
@@ -55,6 +57,8 @@ def roofline_section(roofline: Roofline) -> dict[str, Any]:
             "peak_dtype": used.dtype,
             "hbm_bandwidth": used.hbm_bandwidth,
             "stated_peaks": dict(hardware.stated),
+            "peaks": _peaks(hardware.chip),
+            "bandwidths": _bandwidths(roofline.rates),
             "mfu": used.mfu,
             "mfu_is_lower_bound": used.is_lower_bound if used.mfu is not None else None,
             "mfu_convention": _convention() if used.mfu is not None else None,
@@ -73,15 +77,32 @@ def roofline_section(roofline: Roofline) -> dict[str, Any]:
     )
 
 
+def _peaks(chip: Chip | None) -> dict[str, float] | None:
+    """Peaks of one runtime device by type, FLOP/s."""
+    if chip is None:
+        return None
+    found = {dtype: chip.device_peak(dtype) for dtype in chip.peak}
+    return {dtype: figure.value for dtype, figure in found.items() if figure is not None}
+
+
+def _bandwidths(rates: Rates | None) -> dict[str, float] | None:
+    """Bandwidths of the memories of one runtime device, B/s."""
+    if rates is None:
+        return None
+    found = {memory: rates.link(memory).value for memory in ("hbm", "vmem")}
+    return {memory: value for memory, value in found.items() if value is not None}
+
+
 def op_costs(roofline: Roofline) -> dict[tuple[str, str | None], dict[str, Any]]:
     """The cost keys of ops by (name, module); recoverable time is that of counted steps on all cores."""
-    columns = ["op", "module", "flops", "hbm_bytes", "bound_by", "efficiency", "recoverable_ps"]
+    columns = ["op", "module", "flops", "hbm_bytes", "vmem_bytes", "bound_by", "efficiency", "recoverable_ps"]
     if not len(roofline.table):
         return _costs_alone(roofline)
     return {
         (row["op"], row["module"]): {
             "flops": row["flops"],
             "hbm_bytes": row["hbm_bytes"],
+            "vmem_bytes": row["vmem_bytes"],
             "bound_by": row["bound_by"],
             "roofline_efficiency": row["efficiency"],
             "recoverable_ps": row["recoverable_ps"],
@@ -96,7 +117,8 @@ def _costs_alone(roofline: Roofline) -> dict[tuple[str, str | None], dict[str, A
     for work in roofline.works:
         bytes_ = work.cost.bytes
         row: dict[str, Any] = dict.fromkeys(OP_COST_KEYS)
-        row |= {"flops": work.cost.flops, "hbm_bytes": None if bytes_ is None else bytes_.get("hbm", 0)}
+        row["flops"] = work.cost.flops
+        row |= {f"{memory}_bytes": None if bytes_ is None else bytes_.get(memory, 0) for memory in ("hbm", "vmem")}
         found[work.info.name, work.info.module] = row
     return found
 

@@ -9,11 +9,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from tpuprof.palette import LOOKS
 from tpuprof.report import bars, facts
 from tpuprof.report.info import info_facts
 from tpuprof.report.listing import Listing, Result
 from tpuprof.report.listings import collectives_listing, report_ops_listing
-from tpuprof.report.palette import LOOKS
 from tpuprof.report.roofline import ladder_listing, matmuls_listing, utilisation_notes
 from tpuprof.report.screen import GAP, INDENT, Screen, indented, section_title, to_text
 from tpuprof.report.terminal_table import NARROWEST_NAME, draw_listing, shortened

@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tpuprof.palette import LOOKS, part_of_kind
 from tpuprof.report.listing import Field, Listing, pick
-from tpuprof.report.palette import LOOKS, part_of_kind
 from tpuprof.report.screen import GAP, INDENT, Screen, indented, section_title
 from tpuprof.units import UNKNOWN
 

@@ -52,6 +52,16 @@ LOOKS: dict[str, Look] = {
 }
 """The look of each part, in the order of :data:`tpuprof.tables.schemas.PARTS`."""
 
+CHROME: dict[str, tuple[str, str]] = {
+    "page": ("#f6f7f9", "#101317"),
+    "card": ("#fff", "#181c22"),
+    "ink": ("#1b1f24", "#e6e9ed"),
+    "soft": ("#59636e", "#9aa4af"),
+    "line": ("#dfe3e8", "#2c333c"),
+    "stripe": ("#f8f9fb", "#1c2128"),
+}
+"""What surrounds the data, light and dark: the page, boxes on it, text, text of less weight, rules, every other row."""
+
 SEVERITY_LIGHT = {"info": "#2f5fa8", "warning": "#8a5a00", "error": "#a3122a"}
 SEVERITY_DARK = {"info": "#8ab4f8", "warning": "#f2c14e", "error": "#ff8a80"}
 

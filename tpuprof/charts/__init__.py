@@ -1,0 +1,37 @@
+"""Charts as pure functions: rows and report dictionaries in, Altair specs out; nothing is drawn on import.
+
+    from tpuprof.charts import roofline_chart, to_svg
+    drawing = roofline_chart(report["ops"], report["roofline"])
+    drawing.caption                             # what is shown of how much, or why there is no chart
+    if drawing.chart is not None:
+        svg = to_svg(drawing.chart, "dark")     # needs no browser
+
+They need the extra ``charts`` (altair and vl-convert-python), which is imported when a chart is made.
+"""
+
+from __future__ import annotations
+
+from tpuprof.charts.collectives import collectives_chart
+from tpuprof.charts.drawing import Drawing, charts_available
+from tpuprof.charts.partition import device_parts_chart, step_parts_chart
+from tpuprof.charts.roofline import roofline_chart
+from tpuprof.charts.steptime import step_time_chart
+from tpuprof.charts.svg import to_svg
+from tpuprof.charts.themes import THEMES, Theme, themed
+from tpuprof.charts.waterfall import delta_chart, ladder_chart
+
+__all__ = [
+    "THEMES",
+    "Drawing",
+    "Theme",
+    "charts_available",
+    "collectives_chart",
+    "delta_chart",
+    "device_parts_chart",
+    "ladder_chart",
+    "roofline_chart",
+    "step_parts_chart",
+    "step_time_chart",
+    "themed",
+    "to_svg",
+]

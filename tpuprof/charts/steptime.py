@@ -1,0 +1,107 @@
+"""How step times are distributed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tpuprof.charts.drawing import (
+    CARD,
+    FONT,
+    INK,
+    SOFT,
+    WIDTH,
+    Drawing,
+    framed,
+    need_charts,
+    number,
+    text_width,
+    time_unit,
+)
+from tpuprof.palette import LOOKS
+from tpuprof.text import plural
+from tpuprof.units import format_ps
+
+_LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 60, 24, 58, 46, 200
+_FEWEST, _MOST = 10, 60
+
+
+def step_time_chart(times_ps: Sequence[float]) -> Drawing:
+    """A histogram of step times with p50, p90 and p99 (linear percentiles, as in step statistics).
+
+    Args:
+        times_ps: one per counted step: the slowest core's.
+
+    Raises:
+        MissingDependencyError: altair is not installed.
+    """
+    times = [time for value in times_ps if (time := number(value)) is not None and time >= 0]
+    if len(times) < 2:
+        return Drawing(None, f"No distribution of step times: {plural(len(times), 'complete step')} was recorded."
+                       if times else "No distribution of step times: no complete step was recorded.")  # fmt: skip
+    need_charts()
+    import altair as alt
+    import numpy as np
+
+    scale, unit = time_unit(max(times))
+    values = np.asarray(times, np.float64) / scale
+    low, high = float(values.min()), float(values.max())
+    if high - low < 1e-9 * max(high, 1e-300):
+        low, high = low * 0.95, high * 1.05 or 1.0
+    bins = min(
+        max(len(np.histogram_bin_edges(values, "fd", (low, high))) - 1 if _spread(values) else 1, _FEWEST), _MOST
+    )
+    counts, edges = np.histogram(values, bins, (low, high))
+    bars = [
+        {"x": float(edges[at]), "x2": float(edges[at + 1]), "count": int(count),
+         "about": f"{plural(int(count), 'step')} from {format_ps(float(edges[at]) * scale)} to "
+                  f"{format_ps(float(edges[at + 1]) * scale)}"}
+        for at, count in enumerate(counts)
+        if count
+    ]  # fmt: skip
+    pad = (high - low) * 0.02
+    x_scale = alt.Scale(domain=[low - pad, high + pad], nice=False, zero=False)
+    x = alt.X("x:Q", axis=alt.Axis(title=f"step time ({unit})", tickCount=8), scale=x_scale)
+    y = alt.Y(
+        "count:Q",
+        axis=alt.Axis(title="steps", tickCount=5, tickMinStep=1, titlePadding=14),
+        scale=alt.Scale(domain=[0, int(counts.max()) * 1.05], nice=False),
+    )
+    marks = _percentiles(values, scale, (low - pad, high + pad))
+    base = alt.Chart(alt.Data(values=marks))
+    layers: list[alt.Chart] = [
+        alt.Chart(alt.Data(values=bars)).mark_rect(color=LOOKS["matmul"].light, stroke=CARD, strokeWidth=1).encode(
+            x=x, x2="x2:Q", y=y, y2=alt.Y2(datum=0), description="about:N",
+            tooltip=[alt.Tooltip("about:N", title="bar")],
+        ),
+        base.mark_rule(color=SOFT, strokeDash=[4, 3]).encode(x=alt.X("x:Q"), y=alt.value(-2), y2=alt.value(_HEIGHT)),
+    ]  # fmt: skip
+    for level in range(3):
+        rows = [row for row in marks if row["level"] == level]
+        text = alt.Chart(alt.Data(values=rows)).mark_text(color=INK, fontSize=FONT, align="left", dx=3)
+        layers.append(text.encode(x=alt.X("x:Q"), y=alt.value(-10 - 15 * level), text="text:N"))
+    caption = f"{plural(len(times), 'step')}, each as long as on its slowest core."
+    return Drawing(framed(layers, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM, "steptimes"), caption)
+
+
+def _spread(values: Any) -> bool:
+    import numpy as np
+
+    low, high = np.percentile(values, [25, 75])
+    return bool(high - low > 1e-6 * max(abs(high), 1e-300) and (values.max() - values.min()) / (high - low) < 1e4)
+
+
+def _percentiles(values: Any, scale: int, extent: tuple[float, float]) -> list[dict[str, Any]]:
+    """The percentiles with the height of their labels: one that would lie on the one before is set higher."""
+    import numpy as np
+
+    found: list[dict[str, Any]] = []
+    ends: list[float] = []
+    for name, value in zip(("p50", "p90", "p99"), np.percentile(values, [50, 90, 99]).tolist(), strict=True):
+        text = f"{name} {format_ps(value * scale)}"
+        at = (value - extent[0]) / (extent[1] - extent[0]) * (WIDTH - _LEFT - _RIGHT)
+        level = next((n for n, end in enumerate(ends) if end < at), len(ends))
+        end = at + text_width(text) + 8
+        ends[level : level + 1] = [end]
+        found.append({"x": value, "text": text, "level": level})
+    return found
