@@ -24,7 +24,7 @@ from tpuprof.units import format_percent, format_ps
 
 MOST_ROWS = 16
 _ROW = 26
-_LEFT, _RIGHT, _TOP, _BOTTOM = 270, 150, 34, 46
+_LEFT, _RIGHT, _TOP, _BOTTOM = 230, 130, 34, 46
 _MARKS = {
     "predicted_ps": ("least the links allow", "M-0.16,-0.9L0.16,-0.9L0.16,0.9L-0.16,0.9Z", INK, 110),
     "expected_ps": ("usual for its kind", "diamond", LOOKS["convolution"].light, 190),
@@ -118,7 +118,7 @@ def _known(row: Mapping[str, Any]) -> dict[str, Any] | None:
         "name": name,
         "kind": kind.replace("_", " "),
         "regime": clean(row.get("regime") or "not known"),
-        "label": f"{shortened(row.get('name'), 32)} ×{count:,.0f}",
+        "label": f"{shortened(row.get('name'), 26)} ×{count:,.0f}",
         "share": f"{format_percent(share, 1)} of the bound",
         "about": f"{name} ({kind.replace('_', ' ')}), {plural(int(count), 'occurrence')} on all cores",
         "measured_ps": measured,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 INSTALL = 'pip install "tpuprof[charts]"'
-WIDTH = 900
+WIDTH = 820
 """The width of a whole chart in px, margins included."""
 INK, SOFT, LINE, CARD = (CHROME[name][0] for name in ("ink", "soft", "line", "card"))
 FONT = 12

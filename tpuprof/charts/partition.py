@@ -84,12 +84,12 @@ def device_parts_chart(devices: Sequence[Mapping[str, Any]]) -> Drawing:
     shown = known[:MOST_DEVICES]
     bars: list[dict[str, Any]] = []
     for at, (row, parts) in enumerate(shown):
-        bars += _pieces(at, shortened(row.get("device"), 34), parts)
+        bars += _pieces(at, shortened(row.get("device"), 30), parts)
     scale, unit = time_unit(sum(shown[0][1].values()))
-    left, right = 240, 14
+    left, right = 210, 14
     rows = [{**bar, "value": bar["ps"] / scale} for bar in bars]
     columns, top = _legend(rows, WIDTH - left - right)
-    labels = [{"row": at, "bar": shortened(row.get("device"), 34)} for at, (row, _) in enumerate(shown)]
+    labels = [{"row": at, "bar": shortened(row.get("device"), 30)} for at, (row, _) in enumerate(shown)]
     y = alt.Y("row:O", axis=None, scale=alt.Scale(paddingInner=0.25))
     axis = alt.Axis(title=f"mean step ({unit})", tickCount=8)
     x = alt.X("value:Q", stack="zero", axis=axis, scale=alt.Scale(nice=False))

@@ -36,6 +36,7 @@ def roofline_points(ops: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, An
             key = (op.get("module"), part, flops, op[f"{memory}_bytes"], memory)
             alike.setdefault(key, []).append(op)
     points = [_point(members, *key[1:]) for key, members in alike.items()]
+    points = [point for point in points if number(point["rate"]) and number(point["intensity"])]
     points.sort(key=lambda point: (-point["self_ps"], point["name"], point["module"]))
     parts = [
         f"{format_percent(share / total, 1)} {what}"

@@ -33,7 +33,8 @@ def to_svg(chart: alt.LayerChart, theme: Theme = "light", label: str = "") -> st
 
     Args:
         chart: as the functions of this package return it.
-        theme: ``light`` and ``dark`` have a background; ``page`` takes colours and font from the page around it.
+        theme: ``light`` and ``dark`` have a background; ``page`` takes font and colours from the page around it, which
+            has rules for classes such as ``fill-matmul`` and ``stroke-line``.
         label: what the picture is, for those who cannot see it.
 
     Raises:
@@ -92,14 +93,15 @@ def _is_empty(element: ElementTree.Element) -> bool:
 
 
 def _take_colors_from_page(element: ElementTree.Element) -> None:
-    styles: list[str] = []
+    """Known colours become classes, so that no element needs a style of its own."""
+    classes: list[str] = []
     for key in ("fill", "stroke"):
         name = VARIABLES.get(element.get(key, ""))
         if name is not None:
             del element.attrib[key]
-            styles.append(f"{key}:var(--{name})")
-    if styles:
-        element.set("style", ";".join(styles))
+            classes.append(f"{key}-{name}")
+    if classes:
+        element.set("class", " ".join(classes))
     element.attrib.pop("font-family", None)
 
 

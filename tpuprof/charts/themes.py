@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 Theme = Literal["light", "dark", "page"]
 THEMES: tuple[Theme, ...] = ("light", "dark", "page")
-"""``page`` is for SVG inside of a page that defines the colours as CSS variables, as the HTML report does."""
+"""``page`` is for SVG inside of a page that has a class for each colour, as the HTML report does."""
 
 DARK = {look.light: look.dark for look in LOOKS.values()} | dict(CHROME.values())
 """The dark twin of each light colour."""
 VARIABLES = {look.light: part for part, look in LOOKS.items()} | {light: name for name, (light, _) in CHROME.items()}
-"""The name of each light colour, which is that of its CSS variable."""
+"""The name of each light colour: a part of a step, or what surrounds the data."""
 
 _DATA = ("data", "datasets")
 

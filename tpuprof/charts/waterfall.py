@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 MOST_DELTAS = 20
 _ROW = 28
-_LEFT, _RIGHT, _TOP, _BOTTOM = 250, 170, 6, 46
-_LABEL = 38
+_LEFT, _RIGHT, _TOP, _BOTTOM = 222, 150, 6, 46
+_LABEL = 32
 
 _CAUSES = {
     "without_skew": "barrier_wait",
@@ -47,6 +47,7 @@ def ladder_chart(rungs: Sequence[Mapping[str, Any]]) -> Drawing:
         return Drawing(None, "No ladder: there is no counted step.")
     need_charts()
     rows = [_bar("measured step", 0.0, measured, _TOTAL, format_ps(measured))]
+    reasons = [f"Not known, {clean(r.get('label'))}: {clean(r['reason'])}" for r in rungs if r.get("reason")]
     left = measured
     for rung, (step, gain) in zip(rungs[1:], sizes[1:], strict=True):
         left = left if step is None else step
@@ -55,7 +56,7 @@ def ladder_chart(rungs: Sequence[Mapping[str, Any]]) -> Drawing:
         rows.append(_bar(rung.get("label"), left + (gain or 0.0), left, color, text))
     rows.append(
         _bar(
-            "what remains: the bound",
+            "what remains" if reasons else "what remains: the bound",
             0.0,
             left,
             _LEFT_OVER,
@@ -65,7 +66,6 @@ def ladder_chart(rungs: Sequence[Mapping[str, Any]]) -> Drawing:
     caption = (
         "Each bar is what the mean step could lose, all losses above it taken away. Shares are of the measured step."
     )
-    reasons = [f"{clean(rung.get('label'))}: {clean(rung['reason'])}" for rung in rungs if rung.get("reason")]
     return Drawing(_waterfall(rows, "ladder", "time of the mean step"), " ".join([caption, *reasons]))
 
 

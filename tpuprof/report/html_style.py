@@ -8,6 +8,7 @@ from tpuprof.palette import CHROME, LOOKS, SEVERITY_DARK, SEVERITY_LIGHT
 def style() -> str:
     """The style sheet: light, dark by the reader's preference, narrow screens, and print (always light)."""
     parts = "".join(f".p-{part}{{fill:var(--{part});background:var(--{part})}}" for part in LOOKS)
+    parts += "".join(f".fill-{n}{{fill:var(--{n})}}.stroke-{n}{{stroke:var(--{n})}}" for n in (*LOOKS, *CHROME))
     dark = f"color-scheme:dark;{_variables(dark=True)}"
     return (
         f":root{{color-scheme:light;{_variables(dark=False)}}}"
@@ -52,7 +53,7 @@ svg.bar rect { stroke:var(--card); stroke-width:1px; vector-effect:non-scaling-s
 figure { margin:14px 0 0 }
 figcaption { color:var(--soft); font-size:13.5px; margin-top:6px }
 .wide { overflow-x:auto }
-svg.chart { display:block; width:100%; height:auto; min-width:640px }
+svg.chart { display:block; width:100%; height:auto; min-width:560px; max-width:980px }
 .whole { margin:14px 0 10px }
 .groups { font-weight:600; margin:0 0 10px }
 .notes { margin:12px 0 0; padding:0; list-style:none; color:var(--soft); font-size:13.5px }
