@@ -44,12 +44,12 @@ def test_has_exactly_the_keys_of_the_contract() -> None:
     }  # fmt: skip
     assert set(report["ops"][0]) == {
         "name", "kind", "kind_source", "detail", "module", "scope", "source", "occurrences", "total_ps", "self_ps",
-        "flops", "hbm_bytes", "bound_by", "roofline_efficiency", "recoverable_ps",
+        "flops", "hbm_bytes", "vmem_bytes", "bound_by", "roofline_efficiency", "recoverable_ps",
     }  # fmt: skip
     assert set(report["roofline"]) == {
-        "chip", "peak_flops", "peak_source", "peak_dtype", "hbm_bandwidth", "stated_peaks", "mfu", "mfu_is_lower_bound",
-        "mfu_convention", "hfu", "hbm_utilisation", "model_flops", "hardware_flops", "remat_flops_fraction", "remat_ps",
-        "time_without_cost_model_fraction", "bound_by", "ladder", "matmuls", "reason",
+        "chip", "peak_flops", "peak_source", "peak_dtype", "hbm_bandwidth", "stated_peaks", "peaks", "bandwidths", "mfu",
+        "mfu_is_lower_bound", "mfu_convention", "hfu", "hbm_utilisation", "model_flops", "hardware_flops", "remat_flops_fraction",
+        "remat_ps", "time_without_cost_model_fraction", "bound_by", "ladder", "matmuls", "reason",
     }  # fmt: skip
 
 
@@ -211,3 +211,11 @@ def test_records_keep_integers_and_turn_nulls_into_none() -> None:
     ]
     assert type(rows[0]["big"]) is int
     assert records(frame.iloc[:0]) == []
+
+
+def test_roofs_are_those_of_one_device() -> None:
+    report = build_report(fake_trace(2))
+    roofline = report["roofline"]
+    assert roofline["peaks"]["bf16"] == roofline["peak_flops"] == 918e12
+    assert roofline["bandwidths"]["hbm"] == roofline["hbm_bandwidth"]
+    assert {op["name"]: op["vmem_bytes"] for op in report["ops"]}["fusion.2"] == 0

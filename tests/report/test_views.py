@@ -7,6 +7,7 @@ import io
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -154,6 +155,40 @@ def test_html_draws_each_core_to_its_length(report: dict[str, Any]) -> None:
     tags = parsed(text)
     for shown in ("fusion.2", "cores_missing", "Overlap it.", "TPU v6 lite", "hostA/TPU:3", "16.89 %"):
         assert shown in tags.text
+
+
+def test_html_has_charts_of_roofline_ladder_and_collectives(report: dict[str, Any]) -> None:
+    collectives = [{**row, "predicted_ps": row["window_ps"] / 2} for row in report["collectives"]]
+    report = {**report, "collectives": collectives}
+    text = render_report(report, "html")
+    labels = re.findall(r'<figure><div class="wide"><svg [^>]*aria-label="(\w+)', text)
+    assert labels == ["Roofline", "Ideal", "Collectives"]
+    assert "tpuprof[charts]" not in text
+    assert text == render_report(report, "html")
+    used = {name for names in re.findall(r'class="((?:fill|stroke)-[^"]*)"', text) for name in names.split()}
+    assert used
+    assert all(f".{name}{{" in text for name in used)  # a class without a rule would be drawn black
+    tags = parsed(text)
+    assert "fusion.2 (matmul)" in tags.text  # shown on hover
+    assert tags.tags.count("figcaption") == 3
+
+
+def test_html_says_how_to_get_charts_where_they_are_not_installed(
+    report: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tpuprof.report.html_charts.charts_available", lambda: False)
+    text = render_report(report, "html")
+    parsed(text)
+    assert "<figure" not in text
+    assert text.count("pip install &quot;tpuprof[charts]&quot;") == 1
+    assert 'class="bar" role="img"' in text  # the bars that need nothing
+
+
+def test_html_of_unknown_hardware_has_the_ladder_alone() -> None:
+    devices = tuple(replace(device, kind=None) for device in fake_trace(2).devices)
+    text = render_report(build_report(replace(fake_trace(2), devices=devices)), "html")
+    assert re.findall(r'<figure><div class="wide"><svg [^>]*aria-label="(\w+)', text) == ["Ideal"]
+    assert "No roofline. " in text
 
 
 def test_html_is_light_and_dark_and_prints(report: dict[str, Any]) -> None:

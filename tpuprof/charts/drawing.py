@@ -131,7 +131,7 @@ def framed(layers: Sequence[alt.LayerChart | alt.Chart], height: int, left: int,
             background="transparent",
         )
         .configure(font="sans-serif")
-        .configure_view(strokeWidth=0)
+        .configure_view(stroke=None)
         .configure_axis(
             labelColor=SOFT, titleColor=SOFT, labelFontSize=FONT, titleFontSize=FONT, titleFontWeight="normal",
             gridColor=LINE, domainColor=LINE, tickColor=LINE, labelLimit=0, titleLimit=0,

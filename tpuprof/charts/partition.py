@@ -41,7 +41,7 @@ def step_parts_chart(steps: Sequence[Mapping[str, Any]]) -> Drawing:
     Raises:
         MissingDependencyError: altair is not installed.
     """
-    rows = [(row.get("step", at), _parts(row)) for at, row in enumerate(steps)]
+    rows = [(shortened(row.get("step", at), 12), _parts(row)) for at, row in enumerate(steps)]
     rows = [(step, parts) for step, parts in rows if parts]
     if not rows:
         return Drawing(None, "No chart of steps: no step was divided into parts.")

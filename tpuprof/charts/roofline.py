@@ -140,7 +140,7 @@ def _name_layers(frame: Frame, drawn: Sequence[Mapping[str, Any]], levels: Seque
     import altair as alt
 
     taken = [(x - 5, y - 5, x + 5, y + 5) for x, y in places(frame, drawn[: 2 * _NAMED])]
-    taken += [(0.0, height - 14, float(PLOT_WIDTH), height + 1) for height in levels]
+    taken += [(0.0, height - 3, float(PLOT_WIDTH), height + 3) for height in levels]
     largest = drawn[0]["self_ps"] if drawn else 1.0
     names = [point["name"] for point in drawn]
     layers: list[alt.Chart] = []
@@ -151,21 +151,29 @@ def _name_layers(frame: Frame, drawn: Sequence[Mapping[str, Any]], levels: Seque
         ((x, y),) = places(frame, [point])
         radius = math.sqrt((_SMALLEST + (_LARGEST - _SMALLEST) * point["self_ps"] / largest) / math.pi) + 4
         wide = text_width(label)
-        for align, start in (("left", x + radius), ("right", x - radius - wide)):
-            box = (start, y - 8, start + wide, y + 8)
+        # Beside the point, or a little lower where a roof is right above.
+        for align, lower in (("left", 0.0), ("right", 0.0), ("left", 12.0), ("right", 12.0)):
+            start = x + radius if align == "left" else x - radius - wide
+            box = (start, y + lower - 8, start + wide, y + lower + 8)
             if start >= 0 and start + wide <= PLOT_WIDTH and not any(_overlap(box, other) for other in taken):
                 taken.append(box)
                 data = alt.Chart(
                     alt.Data(values=[{**{key: point[key] for key in ("intensity", "rate")}, "label": label}])
                 )
-                layers += _name(data, frame, align, radius if align == "left" else -radius)
+                layers += _name(data, frame, align, (radius if align == "left" else -radius, lower))
                 break
     return layers
 
 
-def _name(data: alt.Chart, frame: Frame, align: str, offset: float) -> list[alt.Chart]:
+def _name(data: alt.Chart, frame: Frame, align: str, offset: tuple[float, float]) -> list[alt.Chart]:
     """The text, over a copy of itself in the colour of the background, so that lines behind it do not disturb."""
-    style: dict[str, Any] = {"fontSize": FONT - 1, "align": align, "dx": offset, "baseline": "middle"}
+    style: dict[str, Any] = {
+        "fontSize": FONT - 1,
+        "align": align,
+        "dx": offset[0],
+        "dy": offset[1],
+        "baseline": "middle",
+    }
     halo = data.mark_text(color=CARD, stroke=CARD, strokeWidth=3, opacity=0.85, **style)
     return [
         layer.encode(x=x_axis(frame, "intensity"), y=y_axis(frame, "rate"), text="label:N")

@@ -37,8 +37,8 @@ def step_time_chart(times_ps: Sequence[float]) -> Drawing:
     """
     times = [time for value in times_ps if (time := number(value)) is not None and time >= 0]
     if len(times) < 2:
-        return Drawing(None, f"No distribution of step times: {plural(len(times), 'complete step')} was recorded."
-                       if times else "No distribution of step times: no complete step was recorded.")  # fmt: skip
+        some = "only one" if times else "no"
+        return Drawing(None, f"No distribution of step times: {some} complete step was recorded.")
     need_charts()
     import altair as alt
     import numpy as np

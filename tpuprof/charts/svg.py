@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from tpuprof.charts.drawing import need_charts
 from tpuprof.charts.themes import VARIABLES, Theme, themed
 from tpuprof.palette import CHROME
+from tpuprof.text import clean
 
 if TYPE_CHECKING:
     import altair as alt
@@ -44,14 +46,14 @@ def to_svg(chart: alt.LayerChart, theme: Theme = "light", label: str = "") -> st
     import vl_convert
 
     # An empty list of addresses: a spec could ask for data or pictures, and ours never do.
-    drawn = vl_convert.vegalite_to_svg(themed(chart, theme), allowed_base_urls=[])
+    drawn = vl_convert.vegalite_to_svg(_without_controls(themed(chart, theme)), allowed_base_urls=[])
     source = ElementTree.fromstring(drawn)
     root = _kept(source, theme)
     if root is None:
         raise ValueError("vl-convert returned no svg element")
     root.set("role", "img")
     if label:
-        root.set("aria-label", label)
+        root.set("aria-label", clean(label))
     if theme == "page":
         root.attrib.pop("width", None)
         root.attrib.pop("height", None)
@@ -61,6 +63,17 @@ def to_svg(chart: alt.LayerChart, theme: Theme = "light", label: str = "") -> st
         color = CHROME["card"][theme == "dark"]
         root.insert(0, ElementTree.Element("rect", {"width": "100%", "height": "100%", "fill": color}))
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def _without_controls(value: Any) -> Any:
+    """The spec without characters that XML forbids: one of them in a text makes vl-convert end the whole process."""
+    if isinstance(value, str):
+        return "\n".join(map(clean, value.split("\n")))
+    if isinstance(value, Mapping):
+        return {key: _without_controls(item) for key, item in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_without_controls(item) for item in cast("list[Any]", value)]
+    return value
 
 
 def _kept(source: ElementTree.Element, theme: Theme) -> ElementTree.Element | None:
@@ -81,7 +94,9 @@ def _kept(source: ElementTree.Element, theme: Theme) -> ElementTree.Element | No
         ElementTree.SubElement(made, "title").text = described
     for child in source:
         kept = _kept(child, theme)
-        if kept is not None:
+        if kept is not None and kept.tag == "g" and not kept.attrib:
+            made.extend(kept)
+        elif kept is not None:
             made.append(kept)
     return None if _is_empty(made) else made
 

@@ -41,6 +41,8 @@ OPTIONAL = {
     "jaxlib": ("capture and the demo", 'pip install "tpuprof[capture]"'),
     "libtpu": ("capture on TPUs", 'pip install "jax[tpu]" in the job\'s environment'),
     "xprof": ("tpuprof grab, and opening the same log directory in XProf", 'pip install "tpuprof[xprof]"'),
+    "altair": ("charts", 'pip install "tpuprof[charts]"'),
+    "vl-convert-python": ("charts as pictures and in the HTML report", 'pip install "tpuprof[charts]"'),
     "gcsfs": ("runs under gs://", "pip install gcsfs"),
     "s3fs": ("runs under s3://", "pip install s3fs"),
 }

@@ -103,12 +103,13 @@ footer { color:var(--soft); font-size:12.5px }
   body { background:#fff; font-size:11px }
   main { max-width:none; padding:0 }
   section { border:0; padding:0; break-inside:auto }
-  h2 { break-after:avoid }
-  tr,.notice,svg { break-inside:avoid }
+  h2,h2+.soft { break-after:avoid }
+  tr,.notice,svg,figure { break-inside:avoid }
   svg.chart { min-width:0 }
   .scroll { overflow:visible; margin:8px 0 0; padding:0 }
-  .name,.scope { min-width:0; font-size:9.5px }
-  table { font-size:10.5px }
+  .name,.scope { min-width:62px; font-size:8px }
+  table { font-size:9px }
+  th,td { padding-right:7px }
   * { print-color-adjust:exact; -webkit-print-color-adjust:exact }
 }
 """
