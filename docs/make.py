@@ -3,6 +3,7 @@
 python docs/make.py                    writes docs/{cli,tables,sidecar}.md, and the table in docs/hardware.md
 python docs/make.py --check            says which of them are out of date; exit code 1 if any
 python docs/make.py --picture RUN      writes docs/images/report.svg from the report of a run
+python docs/make.py --charts RUN       writes docs/images/roofline.svg and ladder.svg from it
 """
 
 from __future__ import annotations
@@ -123,6 +124,21 @@ def picture(run: str) -> str:
     return _FONT_FACE.sub("", svg)  # a picture loads nothing from elsewhere; the text is set to its width anyway
 
 
+def charts(run: str) -> dict[str, str]:
+    """The charts of a run as SVG, by file name."""
+    import tpuprof
+    from tpuprof.charts import ladder_chart, roofline_chart, to_svg
+    from tpuprof.report import build_report
+    from tpuprof.report.roofline import ladder_rows
+
+    report = build_report(tpuprof.load(run))
+    drawings = {
+        "roofline": roofline_chart(report["ops"], report["roofline"]),
+        "ladder": ladder_chart(ladder_rows(report)),
+    }
+    return {f"{name}.svg": to_svg(d.chart) for name, d in drawings.items() if d.chart is not None}
+
+
 def _subcommands(group: click.Group, path: str, level: int = 3) -> list[str]:
     """The options that all subcommands share, once; then every subcommand with its own."""
     from tpuprof.cli.commands import group as commands
@@ -185,11 +201,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--picture", metavar="RUN")
+    parser.add_argument("--charts", metavar="RUN")
     arguments = parser.parse_args()
     sys.path.insert(0, str(DOCS.parent))
     if arguments.picture:
         PICTURE.parent.mkdir(exist_ok=True)
         PICTURE.write_text(picture(arguments.picture), encoding="utf-8")
+        return 0
+    if arguments.charts:
+        for name, svg in charts(arguments.charts).items():
+            (PICTURE.parent / name).write_text(svg + "\n", encoding="utf-8")
         return 0
     stale = 0
     for name, make in PAGES.items():

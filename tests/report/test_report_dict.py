@@ -47,9 +47,10 @@ def test_has_exactly_the_keys_of_the_contract() -> None:
         "flops", "hbm_bytes", "vmem_bytes", "bound_by", "roofline_efficiency", "recoverable_ps",
     }  # fmt: skip
     assert set(report["roofline"]) == {
-        "chip", "peak_flops", "peak_source", "peak_dtype", "hbm_bandwidth", "stated_peaks", "peaks", "bandwidths", "mfu",
-        "mfu_is_lower_bound", "mfu_convention", "hfu", "hbm_utilisation", "model_flops", "hardware_flops", "remat_flops_fraction",
-        "remat_ps", "time_without_cost_model_fraction", "bound_by", "ladder", "matmuls", "reason",
+        "chip", "peak_flops", "peak_source", "peak_dtype", "hbm_bandwidth", "stated_peaks", "peaks", "bandwidths",
+        "mfu", "mfu_is_lower_bound", "mfu_convention", "hfu", "hbm_utilisation", "model_flops", "hardware_flops",
+        "remat_flops_fraction", "remat_ps", "time_without_cost_model_fraction", "bound_by", "ladder", "matmuls",
+        "reason",
     }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ WIDTH = 820
 INK, SOFT, LINE, CARD = (CHROME[name][0] for name in ("ink", "soft", "line", "card"))
 FONT = 12
 _CHARACTER = 6.6  # px: an upper mean for the font size above; text is never measured, so that fonts change nothing
+_MOST = 1e30  # sums, products and ratios of a few such figures are finite
 _TIME_UNITS = ((PS_PER_S, "s"), (PS_PER_MS, "ms"), (PS_PER_US, "us"), (PS_PER_NS, "ns"), (1, "ps"))
 
 
@@ -75,20 +76,20 @@ def time_unit(largest_ps: float) -> tuple[int, str]:
 
 
 def number(value: Any) -> float | None:
-    """The value as a finite float; null for anything else."""
+    """The value as a float; null for anything else, and for what is not finite or too large for any quantity of a run."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
         found = float(value)
     except OverflowError:
         return None
-    return found if math.isfinite(found) else None
+    return found if abs(found) < _MOST else None  # NaN is not below it
 
 
 def positive(row: Mapping[str, Any], key: str) -> float | None:
-    """A figure of a row that is known, finite and above zero; else null."""
+    """A figure of a row that is known and above zero; else null."""
     found = number(row.get(key))
-    return found if found is not None and found > 0 else None
+    return found if found is not None and found > 1 / _MOST else None
 
 
 def decades(low: float, high: float) -> list[float]:
