@@ -76,7 +76,7 @@ def time_unit(largest_ps: float) -> tuple[int, str]:
 
 
 def number(value: Any) -> float | None:
-    """The value as a float; null for anything else, and for what is not finite or too large for any quantity of a run."""
+    """The value as a float; null for anything else, for what is not finite, and for what no quantity of a run reaches."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
