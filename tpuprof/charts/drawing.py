@@ -76,7 +76,7 @@ def time_unit(largest_ps: float) -> tuple[int, str]:
 
 
 def number(value: Any) -> float | None:
-    """The value as a float; null for anything else, for what is not finite, and for what no quantity of a run reaches."""
+    """The value as a float; null for all else, for what is not finite, and for what no quantity of a run reaches."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
