@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tpuprof
 from tests.charts.samples import HOSTILE, MS, layers_of, rows
 from tpuprof.charts import collectives_chart, step_time_chart, themed
 from tpuprof.charts.collectives import MOST_ROWS
+from tpuprof.report import build_report, render_report
 
 
 def collective(name: str, predicted: float | None, transfer: float | None, window: float = 8.0) -> dict[str, Any]:
@@ -83,3 +86,13 @@ def test_one_step_is_no_distribution() -> None:
     assert step_time_chart([float("nan"), -1]).caption == (
         "No distribution of step times: no complete step was recorded."
     )  # fmt: skip
+
+
+@pytest.mark.real
+def test_real_run_against_its_links(real_traces: Path) -> None:
+    report = build_report(tpuprof.load(str(real_traces / "v6e-4-host-offload")), analyzers=())
+    spec = themed(collectives_chart(report["collectives"]).chart)  # type: ignore[arg-type]
+    assert [(row["label"], row["share"]) for row in rows(spec, 0)] == [("all-reduce ×12", "98.0 % of the bound")]
+    text = render_report(report, "html")
+    assert text.count("<figure>") == 3
+    assert len(text) < 100_000
