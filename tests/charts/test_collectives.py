@@ -70,6 +70,7 @@ def test_step_times_are_counted_once_and_percentiles_are_linear() -> None:
     assert sum(row["count"] for row in rows(spec, 0)) == 101
     assert [row["x"] for row in rows(spec, 1)] == pytest.approx([150, 190, 199])
     assert [row["text"] for row in rows(spec, 1)] == ["p50 150 ms", "p90 190 ms", "p99 199 ms"]
+    assert spec["layer"][0]["encoding"]["y"]["axis"]["values"] == [0, 2, 4, 6, 8, 10]
     low, high = spec["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert low < 100 < 200 < high
     assert drawing.caption == "101 steps, each as long as on its slowest core."

@@ -64,7 +64,7 @@ def step_time_chart(times_ps: Sequence[float]) -> Drawing:
     x = alt.X("x:Q", axis=alt.Axis(title=f"step time ({unit})", tickCount=8), scale=x_scale)
     y = alt.Y(
         "count:Q",
-        axis=alt.Axis(title="steps", tickCount=5, tickMinStep=1, titlePadding=14),
+        axis=alt.Axis(title="steps", values=_whole_ticks(int(counts.max())), format=",d", titlePadding=14),
         scale=alt.Scale(domain=[0, int(counts.max()) * 1.05], nice=False),
     )
     marks = _percentiles(values, scale, (low - pad, high + pad))
@@ -76,10 +76,10 @@ def step_time_chart(times_ps: Sequence[float]) -> Drawing:
         ),
         base.mark_rule(color=SOFT, strokeDash=[4, 3]).encode(x=alt.X("x:Q"), y=alt.value(-2), y2=alt.value(_HEIGHT)),
     ]  # fmt: skip
-    for level in range(3):
-        rows = [row for row in marks if row["level"] == level]
-        text = alt.Chart(alt.Data(values=rows)).mark_text(color=INK, fontSize=FONT, align="left", dx=3)
-        layers.append(text.encode(x=alt.X("x:Q"), y=alt.value(-10 - 15 * level), text="text:N"))
+    for row in marks:
+        style: dict[str, Any] = {"align": row["align"], "dx": 3 if row["align"] == "left" else -3}
+        text = alt.Chart(alt.Data(values=[row])).mark_text(color=INK, fontSize=FONT, **style)
+        layers.append(text.encode(x=alt.X("x:Q"), y=alt.value(-10 - 15 * row["level"]), text="text:N"))
     caption = f"{plural(len(times), 'step')}, each as long as on its slowest core."
     return Drawing(framed(layers, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM, "steptimes"), caption)
 
@@ -92,16 +92,24 @@ def _spread(values: Any) -> bool:
 
 
 def _percentiles(values: Any, scale: int, extent: tuple[float, float]) -> list[dict[str, Any]]:
-    """The percentiles with the height of their labels: one that would lie on the one before is set higher."""
+    """The percentiles with the place of their labels: one that would lie on the one before is set higher."""
     import numpy as np
 
+    width = WIDTH - _LEFT - _RIGHT
     found: list[dict[str, Any]] = []
     ends: list[float] = []
     for name, value in zip(("p50", "p90", "p99"), np.percentile(values, [50, 90, 99]).tolist(), strict=True):
         text = f"{name} {format_ps(value * scale)}"
-        at = (value - extent[0]) / (extent[1] - extent[0]) * (WIDTH - _LEFT - _RIGHT)
-        level = next((n for n, end in enumerate(ends) if end < at), len(ends))
-        end = at + text_width(text) + 8
-        ends[level : level + 1] = [end]
-        found.append({"x": value, "text": text, "level": level})
+        at, wide = (value - extent[0]) / (extent[1] - extent[0]) * width, text_width(text) + 6
+        align = "left" if at + wide <= width + _RIGHT else "right"
+        start = at if align == "left" else at - wide
+        level = next((n for n, end in enumerate(ends) if end < start), len(ends))
+        ends[level : level + 1] = [start + wide]
+        found.append({"x": value, "text": text, "level": level, "align": align})
     return found
+
+
+def _whole_ticks(most: int) -> list[int]:
+    """About five whole numbers from zero to ``most``, a round step apart."""
+    step = next(s for ten in range(19) for s in (10**ten, 2 * 10**ten, 5 * 10**ten) if s * 6 > most)
+    return list(range(0, most + 1, step))
