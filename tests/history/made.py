@@ -103,7 +103,7 @@ def facts(
         "steps": tuple(steps),
         "metrics": (
             Metric("step_p50_ps", p50_ps, None if p50_ps is not None else "No step counts."),
-            Metric("mfu", None, "This version has no cost model of ops."),
+            Metric("mfu", None, "The chip is not known."),
         ),
         "op_groups": (OpGroup("jit_f", "layer", "matmul", 4, 160, 160),),
         **more,

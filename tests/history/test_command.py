@@ -152,7 +152,7 @@ def test_show(command: Command, filled: str) -> None:
         assert text in out
     document = json.loads(command("show", "run0", "--store", filled, "--json")[1])
     assert document["run"]["facts"]["versions"] == {"jax": "0.10.2"}
-    assert {"name": "mfu", "value": None, "reason": "This version has no cost model of ops."} in document["metrics"]
+    assert {"name": "mfu", "value": None, "reason": "The chip is not known."} in document["metrics"]
     assert document["step_times_ps"] == [100_000_000, 101_000_000]
     code, _, err = command("show", "nothing", "--store", filled)
     assert (code, "next: See them with: tpuprof history list" in err) == (2, True)

@@ -30,7 +30,8 @@ def test_a_run_comes_back_as_it_was(store: Store, tmp_path: Path) -> None:
     assert metrics["matmul_ps"].value == 60e6
     assert metrics["collective_exposed_ps"].value == 20e6
     assert metrics["idle_ps"].value == 35e6
-    assert metrics["mfu"] == Metric("mfu", None, "This version has no cost model of ops.")
+    assert metrics["mfu"].value == pytest.approx(2 * 8 * 64 * 64 / (197e12 * 115e-6))
+    assert metrics["memory_peak_bytes"] == Metric("memory_peak_bytes", None, "The trace holds no buffer assignment.")
     assert store.op_groups(run) == (
         OpGroup("jit_train_step", "jit(train_step)/layer/dot", "matmul", 8, 480_000_000, 480_000_000),
         OpGroup("jit_train_step", "jit(train_step)/layer/psum", "collective", 8, 160_000_000, 160_000_000),

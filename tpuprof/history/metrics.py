@@ -51,7 +51,8 @@ METRICS: dict[str, MetricKind] = {
         MetricKind("hidden_dma_ps", "Copies hidden under compute, per step.", None),
         *(MetricKind(f"idle_{cause}_ps", f"Idle time of the mean step by cause {cause}.") for cause in IDLE_CAUSES),
         MetricKind("outside_steps_ps", "Time outside steps, mean over cores."),
-        MetricKind("mfu", "Model FLOPs utilisation.", "down"),
+        MetricKind("mfu", "Model FLOPs utilisation; a lower bound where a kernel's FLOPs are unknown.", "down"),
+        MetricKind("hbm_utilisation", "Use of the HBM's bandwidth.", None),
         MetricKind("memory_peak_bytes", "Device memory of the program that needs most."),
         MetricKind("recompiles", "Compilations inside the window, on the first host."),
     )
@@ -69,7 +70,7 @@ def metrics_of(trace: Trace, step_times: np.ndarray[tuple[int], np.dtype[np.int6
     found = {
         **_steps(step_times),
         **_partition(trace),
-        **_unknown(["mfu"], "This version has no cost model of ops."),
+        **_utilisation(trace),
         **_memory(trace),
         **_recompiles(trace),
     }
@@ -110,6 +111,15 @@ def _partition(trace: Trace) -> _Found:
         why = mean["idle_causes_reason"] or "The cause is unknown in a step."
         found[name] = (None, why) if value is None else (float(value), None)
     return found
+
+
+def _utilisation(trace: Trace) -> _Found:
+    from tpuprof.roofline import roofline
+
+    used = roofline(trace).utilisation
+    reason = used.reason or "No figure follows from what is known of the ops."
+    values = {"mfu": used.mfu, "hbm_utilisation": used.hbm_utilisation}
+    return {name: (value, None if value is not None else reason) for name, value in values.items()}
 
 
 def _memory(trace: Trace) -> _Found:
