@@ -212,12 +212,13 @@ def test_every_command_and_option_is_documented() -> None:
 
     page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 
-    def check(command: click.Command, name: str) -> int:
+    def check(command: click.Command, name: str, shared: str = "") -> int:
         section = page.partition(f"# {name}\n")[2].partition("\n#")[0]
         options = [option for option in command.params if isinstance(option, click.Option)]
-        assert all(option.help and option.opts[-1] in section for option in options), name
+        assert all(option.help and option.opts[-1] in section + shared for option in options), name
         parts = command.commands if isinstance(command, click.Group) else {}
-        return 1 + sum(check(part, f"{name} {word}") for word, part in parts.items())
+        common = shared + section.partition("Options of all subcommands:")[2]
+        return 1 + sum(check(part, f"{name} {word}", common) for word, part in parts.items())
 
     assert check(group, "tpuprof history") == 11
 
