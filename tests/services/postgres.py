@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import pwd
 import secrets
@@ -97,13 +96,12 @@ def running() -> Iterator[Server]:
         log = directory / "log"
         with log.open("wb") as stream:
             process = subprocess.Popen(
-                command,
+                [*_ending_with_parent(), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=stream,
                 cwd=directory,
                 start_new_session=True,
-                preexec_fn=_end_with_parent,
                 **who,
             )
         server = Server(directory, port, password)
@@ -116,11 +114,13 @@ def running() -> Iterator[Server]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _end_with_parent() -> None:
-    """The server must not outlive tests that are killed; runs in the child, before it becomes the server."""
-    if sys.platform == "linux":
-        set_death_signal = 1  # PR_SET_PDEATHSIG
-        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGQUIT)
+def _ending_with_parent() -> list[str]:
+    """Words before a command whose process must not outlive tests that are killed; none where the tool is missing.
+
+    A function that Python runs in the child would do the same, but needs a fork, against which JAX warns.
+    """
+    tool = shutil.which("setpriv")
+    return [] if tool is None else [tool, "--pdeathsig", "QUIT", "--"]
 
 
 def _account() -> dict[str, Any]:
