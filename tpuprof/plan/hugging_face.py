@@ -103,7 +103,7 @@ def model_of_config(config: Mapping[str, object], where: str = "config.json", na
         )  # fmt: skip
     read = _Config(config, where)
     table = family(read)
-    for key in read.keys():
+    for key in read.names():
         value = read.raw(key)
         on = value not in (False, 0, "", [], {}, "default")
         if key not in read.used and on and not _HARMLESS.match(key):

@@ -47,7 +47,7 @@ class ParamCounts:
 
 
 def layer_params(layer: Layer) -> dict[str, int]:
-    """Parameters of one layer by block: attention, MLP or experts with router, norms; blocks that are absent are not there."""
+    """Parameters of one layer by block: attention, MLP or experts with router, norms; only blocks that it has."""
     per_norm = {"rms": 1, "layer": 2, "none": 0}[layer.norm] * layer.width
     attention = "latent-attention" if isinstance(layer.attention, LatentAttention) else "attention"
     found = {attention: attention_params(layer.attention, layer.width), **mlp_params(layer.mlp, layer.width)}

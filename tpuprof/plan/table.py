@@ -9,7 +9,15 @@ from typing import Any, cast
 
 from tpuprof.errors import UsageError
 from tpuprof.plan.model import (
-    MOST_LAYERS, NORMS, AnyAttention, Attention, Experts, LatentAttention, Layer, Mlp, ModelConfig,
+    MOST_LAYERS,
+    NORMS,
+    AnyAttention,
+    Attention,
+    Experts,
+    LatentAttention,
+    Layer,
+    Mlp,
+    ModelConfig,
 )  # fmt: skip
 
 KEYS: dict[str, str] = {
@@ -34,7 +42,7 @@ KEYS: dict[str, str] = {
     "qk_norm": "queries and keys are normalised per head",
     "sinks": "each head has a learned logit beside the keys",
     "sliding_window": "keys that a query sees in layers with a window",
-    "window_layers": 'which layers have the window: "all" (default), or a pattern such as "LLLLLG" that repeats, G being full',
+    "window_layers": 'which layers have it: "all" (default), or a pattern such as "LLLLLG" that repeats, G being full',
     "global_head_dim": "size of a head in layers with full attention, where it differs",
     "global_kv_heads": "KV heads in layers with full attention, where they differ",
     "attention": 'mla for latent attention, whose sizes are in the table "mla"',
@@ -108,7 +116,7 @@ class Reader:
             raise UsageError(f"{key} must be a table, not {_short(value)}.", where=self.where)
         return Reader(cast("dict[str, object]", value), f"{self.where}, {key}")
 
-    def keys(self) -> list[str]:
+    def names(self) -> list[str]:
         """Keys with a value."""
         return list(self._table)
 
@@ -124,7 +132,7 @@ def model_of_table(table: Mapping[str, object], where: str = "model") -> ModelCo
         UsageError: a key is missing, unknown or has a value that it cannot have.
     """
     read = Reader(table, where)
-    for key in read.keys():
+    for key in read.names():
         if key not in KEYS:
             near = difflib.get_close_matches(key[:_MOST_LETTERS], KEYS, n=2)
             hint = f"Did you mean {' or '.join(near)}?" if near else f"Keys: {', '.join(KEYS)}."
@@ -212,7 +220,7 @@ def _attention(read: Reader, width: int, windowed: bool) -> AnyAttention:
 
 def _latent(read: Reader, heads: int, window: int | None) -> LatentAttention:
     inside = read.table("mla")
-    unknown = [key for key in inside.keys() if key not in _MLA]
+    unknown = [key for key in inside.names() if key not in _MLA]
     if unknown:
         raise UsageError(f"{unknown[0][:_MOST_LETTERS]!r} is no key of mla.", where=read.where,
                          hint=f"Keys: {', '.join(_MLA)}.")  # fmt: skip

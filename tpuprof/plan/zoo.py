@@ -25,7 +25,8 @@ def model(name: str | os.PathLike[str]) -> ModelConfig:
     """The model of a name or of a file.
 
     Args:
-        name: such as ``llama3-70b``; or a path that ends in ``.toml`` or ``.json``, or a directory with a ``config.json``.
+        name: such as ``llama3-70b``; or a path that ends in ``.toml`` or ``.json``, or a directory with a
+            ``config.json``.
 
     Raises:
         UsageError: there is no such model, or the file says something that is not known.
@@ -38,9 +39,7 @@ def model(name: str | os.PathLike[str]) -> ModelConfig:
     if key is None:
         near = difflib.get_close_matches(_plain(text)[:100], _names(), n=3)
         hint = f"Did you mean {' or '.join(near)}?" if near else f"Models: {', '.join(_tables())}."
-        raise UsageError(
-            f"There is no model {clean(text)[:100]!r}.", hint=f"{hint} A path ends in .toml or .json."
-        )
+        raise UsageError(f"There is no model {clean(text)[:100]!r}.", hint=f"{hint} A path ends in .toml or .json.")
     return _built(key)
 
 
@@ -75,7 +74,9 @@ def read_model(path: Path) -> ModelConfig:
         table: Any = parse(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         kind = "TOML" if path.suffix == ".toml" else "JSON"
-        raise UsageError(f"The model file is no {kind}.", where=where, why=f"{type(error).__name__}: {error}") from error
+        raise UsageError(
+            f"The model file is no {kind}.", where=where, why=f"{type(error).__name__}: {error}"
+        ) from error
     if not isinstance(table, dict):
         raise UsageError("The model file holds no table.", where=where)
     named = cast("dict[str, object]", table)
