@@ -26,7 +26,7 @@ from tpuprof.plan.remat import (
 )
 from tpuprof.plan.state import StateTypes, TrainingSplit, state_bytes, training_memory
 from tpuprof.plan.table import model_of_table
-from tpuprof.plan.zoo import model, models
+from tpuprof.plan.zoo import load_model, models
 
 __all__ = [
     "POLICIES",
@@ -56,8 +56,8 @@ __all__ = [
     "layer_matmuls",
     "layer_params",
     "layer_tensors",
+    "load_model",
     "matmul_params",
-    "model",
     "model_flops",
     "model_of_config",
     "model_of_table",

@@ -114,7 +114,7 @@ def mlp_choice(tokens: float, width: int, hidden: int, chips: int, capacity: flo
     fitting = [name for name in sent if need[name] <= capacity]
     if not fitting:
         raise UsageError(
-            f"Neither fits: FSDP needs {need['fsdp']:.3g} B per chip, tensor parallelism {need['tensor_parallel']:.3g}.",
+            f"Neither fits: FSDP needs {need['fsdp']:.3g} B per chip, tensor parallel {need['tensor_parallel']:.3g}.",
             hint="Give more chips or more memory.",
         )
     choice = min(fitting, key=lambda name: sent[name])

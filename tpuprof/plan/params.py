@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tpuprof.errors import UsageError
 from tpuprof.perfmodel.derivation import Derivation, Quantity, Step
 from tpuprof.plan.model import AnyAttention, AnyMlp, Experts, LatentAttention, Layer, ModelConfig
 
@@ -135,6 +136,46 @@ def param_answers(model: ModelConfig) -> dict[str, Derivation]:
     found["attention"] = Derivation(attention, "param", _FORMULAS["attention"], inputs, source=TRANSFORMERS)
     found["vocabulary"] = Derivation(both, "param", "2*V*D, V*D if tied", inputs, source=TRANSFORMERS)
     return found
+
+
+def params_of_sizes(
+    width: int, layers: int = 1, *, hidden: int | None = None, heads: int | None = None, kv_heads: int | None = None,
+    head_dim: int | None = None, vocab: int | None = None, gated: bool = True, tied: bool = False,
+    experts: int | None = None, top_k: int | None = None,
+) -> dict[str, Derivation]:  # fmt: skip
+    """Parameters of the blocks whose sizes are given: ``mlp``, ``attention``, ``vocabulary``; all of them make a model.
+
+    Norms and biases are left out, as the book does. With all sizes the answers are those of :func:`param_answers`.
+
+    Raises:
+        UsageError: a size is out of range, or no block is complete.
+    """
+    from tpuprof.plan.table import model_of_table
+
+    sizes: dict[str, object] = {
+        "layers": layers, "d_model": width, "n_heads": heads, "n_kv_heads": kv_heads, "head_dim": head_dim,
+        "d_ff": hidden, "vocab": vocab, "gated": gated, "tied_embeddings": tied, "experts": experts, "top_k": top_k,
+    }  # fmt: skip
+    missing = {"hidden": hidden, "heads": heads, "vocab": vocab}
+    if all(value is None for value in missing.values()):
+        raise UsageError("No block of the model is described.", hint="Give --d-ff, --n-heads or --vocab.")
+    # What is missing stands in with its smallest size, and its answers are dropped.
+    stand_in = {"d_ff": 1, "n_heads": 1, "head_dim": 1, "vocab": 1}
+    filled = {key: stand_in.get(key) if value is None else value for key, value in sizes.items()}
+    if head_dim is None and heads is not None:
+        filled["head_dim"] = None
+    found = param_answers(model_of_table({**filled, "name": "these sizes", "norm": "none"}))
+    dropped = {"norms", "embedding", "unembedding"}
+    dropped |= {"mlp", "routed-experts", "router"} if hidden is None else set()
+    dropped |= {"attention"} if heads is None else set()
+    dropped |= {"vocabulary"} if vocab is None else set()
+    dropped |= {"params", "active"} if None in missing.values() else set()
+    symbols = {"F": hidden, "N": heads, "K": heads, "H": heads, "V": vocab}
+    return {
+        name: replace(answer, inputs={k: q for k, q in answer.inputs.items() if symbols.get(k, 0) is not None})
+        for name, answer in found.items()
+        if name not in dropped
+    }
 
 
 def model_inputs(model: ModelConfig) -> dict[str, Quantity]:

@@ -21,7 +21,7 @@ _ZOO = Path(__file__).with_name("zoo.toml")
 _MOST_BYTES = 5_000_000
 
 
-def model(name: str | os.PathLike[str]) -> ModelConfig:
+def load_model(name: str | os.PathLike[str]) -> ModelConfig:
     """The model of a name or of a file.
 
     Args:
