@@ -98,6 +98,16 @@ def kv_of_sizes(layers: int, elements: int, dtype: str, tokens: int = 1, batch: 
     return Derivation(value, "B", "2 * b * L * KH * S * B", inputs, source=INFERENCE)
 
 
+def kv_of_heads(layers: int, kv_heads: int, head_dim: int, dtype: str, tokens: int = 1, batch: int = 1) -> Derivation:
+    """As :func:`kv_of_sizes`, from the number of KV heads and their size.
+
+    Raises:
+        UsageError: a number is below 1, or the type is unknown.
+    """
+    elements = counted("The number of KV heads", kv_heads) * counted("The size of a head", head_dim)
+    return kv_of_sizes(layers, elements, dtype, tokens, batch)
+
+
 def kv_of_token(per_token: float, context: float, batch: float = 1) -> Derivation:
     """Bytes of a cache from its bytes per token.
 
