@@ -25,8 +25,8 @@ _HARMLESS = re.compile(
     r"max_window_layers|initial_context_length|swiglu_limit|router_aux_loss_coef|aux_loss_alpha|seq_aux|"
     r"router_jitter_noise|norm_topk_prob|routed_scaling_factor|scoring_func|topk_method|n_group|topk_group|"
     r"ep_size|num_nextn_predict_layers|summary_.*|task_specific_params|n_ctx|scale_attn_.*|reorder_and_.*|"
-    r"unsloth.*|chunk_size_feed_forward|sliding_window_pattern|rotary_.*|original_max_position_embeddings|"
-    r"problem_type|id2label|label2id|finetuning_task|experts_per_token|num_experts_per_tok|"
+    r"unsloth.*|chunk_size_feed_forward|rotary_.*|original_max_position_embeddings|"
+    r"problem_type|id2label|label2id|finetuning_task|"
     r"partial_rotary_factor|force_bos_token_to_be_generated|is_decoder|tie_encoder_decoder|tokenizer_class|"
     r"prefix|bad_words_ids|num_parameters|attn_scale)\Z"
 )
@@ -36,7 +36,6 @@ _BASE = {
     "tie_word_embeddings": "tied_embeddings",
 }  # fmt: skip
 _MLA = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
-_WINDOWS = ("sliding_window", "use_sliding_window", "layer_types", "sliding_window_pattern", "_sliding_window_pattern")
 
 
 class _Config(Reader):
