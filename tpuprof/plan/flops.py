@@ -143,6 +143,22 @@ def flop_answers(
     }  # fmt: skip
 
 
+def run_flops(model: ModelConfig, sequence: int, tokens: float, masking: Masking = "causal") -> Derivation:
+    """Training operations of a whole run over sequences of one length.
+
+    Raises:
+        UsageError: a number is out of range.
+    """
+    each = model_flops(model, 1, sequence, masking=masking).training / sequence
+    inputs = {
+        "model": Quantity(model.name, "", model.source), **model_inputs(model), "T": Quantity(sequence, "token"),
+        "tokens": Quantity(not_negative("The number of tokens", tokens), "token"),
+    }  # fmt: skip
+    steps = (Step("operations per token", "3 * forward / T", each, "FLOP/token"),)
+    assumed = (_CONVENTION[masking], _TWICE)
+    return Derivation(each * tokens, "FLOP", "per token * tokens", inputs, None, assumed, steps, TRANSFORMERS)
+
+
 def training_flops(params: float, tokens: float | None = None) -> Derivation:
     """6 per parameter and token; per token if no number of tokens is given.
 

@@ -45,21 +45,21 @@ def decode_step(
     inputs = {
         "B": Quantity(not_negative("The batch", batch), "seq"),
         "KV": Quantity(not_negative("The bytes of a sequence", kv_bytes), "B/seq"),
-        "V": Quantity(not_negative("The bytes of the weights", weight_bytes), "B"),
+        "weights": Quantity(not_negative("The bytes of the weights", weight_bytes), "B"),
         "N": Quantity(chips, "chip"), "W": bandwidth,
     }  # fmt: skip
     total = chips * bandwidth.number()
     cache = Derivation(batch * kv_bytes / total, "s", "B*KV / (N*W)", inputs, None, _IDEAL, (), INFERENCE)
-    load = Derivation(weight_bytes / total, "s", "V / (N*W)", inputs, None, _IDEAL, (), INFERENCE)
+    load = Derivation(weight_bytes / total, "s", "weights / (N*W)", inputs, None, _IDEAL, (), INFERENCE)
     steps = [cache.as_step("reading the cache"), load.as_step("reading the weights")]
     found: dict[str, Derivation] = {}
-    linear, formula, regime = load.number(), "(B*KV + V) / (N*W)", "memory"
+    linear, formula, regime = load.number(), "(B*KV + weights) / (N*W)", "memory"
     if params is not None and peak is not None:
         made = compute_time(params, chips, peak, batch)
-        inputs |= made.inputs
+        inputs = {**made.inputs, **inputs}
         steps.append(made.as_step("arithmetic"))
         found["compute-time"] = made
-        formula = "B*KV/(N*W) + max(2*B*P/(N*C), V/(N*W))"
+        formula = "B*KV/(N*W) + max(2*B*P/(N*C), weights/(N*W))"
         if made.number() > linear:
             linear, regime = made.number(), "compute"
     time = cache.number() + linear
@@ -112,16 +112,16 @@ def batch_limit(weight_bytes: float, kv_bytes: float, capacity: Quantity, chips:
     total = counted("The number of chips", chips) * positive("The memory", capacity.number())
     inputs = {
         "HBM": capacity, "N": Quantity(chips, "chip"),
-        "V": Quantity(not_negative("The bytes of the weights", weight_bytes), "B"),
+        "weights": Quantity(not_negative("The bytes of the weights", weight_bytes), "B"),
     }  # fmt: skip
     room = total - weight_bytes
     regime = "the weights alone do not fit" if room < 0 else None
     assumed = ("memory for the work itself is left out",)
-    found = {"free": Derivation(room / chips, "B", "HBM - V/N", inputs, regime, assumed, (), INFERENCE)}
+    found = {"free": Derivation(room / chips, "B", "HBM - weights/N", inputs, regime, assumed, (), INFERENCE)}
     if kv_bytes > 0:
         inputs = {**inputs, "KV": Quantity(kv_bytes, "B/seq")}
-        most = Derivation(max(0, floor(room / kv_bytes)), "seq", "floor((N*HBM - V) / KV)", inputs, regime, assumed, (),
-                          INFERENCE)  # fmt: skip
+        value = max(0, floor(room / kv_bytes))
+        most = Derivation(value, "seq", "floor((N*HBM - weights) / KV)", inputs, regime, assumed, (), INFERENCE)
         found = {"max-batch": most, **found}
     return found
 

@@ -75,14 +75,18 @@ def decode_of_model(
     if capacity is not None:
         found |= batch_limit(weight_bytes(model, weights), each, capacity, chips)
     extra = {
-        "model": Quantity(model.name, "", model.source), **model_inputs(model),
-        "S": Quantity(context, "token"), "weights": Quantity(weights), "cache": Quantity(cache),
+        "model": Quantity(model.name, "", model.source), **_without(model_inputs(model), "N", "V"),
+        "S": Quantity(context, "token"), "type of weights": Quantity(weights), "type of cache": Quantity(cache),
     }  # fmt: skip
     assumed = ["P is half the operations per token, attention scores included"] if peak is not None else []
     if any(isinstance(layer.mlp, Experts) for layer in model.layer_counts):
         assumed.append(_ROUTED)
-    # The symbols of the answer win: its N are chips, not heads.
     return {name: replace(made, inputs={**extra, **made.inputs}).assuming(*assumed) for name, made in found.items()}
+
+
+def _without(inputs: dict[str, Quantity], *symbols: str) -> dict[str, Quantity]:
+    """Sizes of the model whose symbols mean something else in decode: chips, not heads."""
+    return {symbol: given for symbol, given in inputs.items() if symbol not in symbols}
 
 
 def prefill_of_model(

@@ -186,6 +186,7 @@ def memory_answers(
     host = parts.pop("host")
     assumed = (
         _BOOK_NOTE,
+        "stages of a pipeline hold equal shares, embeddings included",
         "attention scores stay inside the kernel",
         "the residual path is split over tensor parallelism",
     )

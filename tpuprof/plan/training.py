@@ -5,6 +5,8 @@ Formulas: scaling book, chapters "Training LLaMA", "Serving LLaMA", "TPUs".
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tpuprof.errors import UsageError
 from tpuprof.perfmodel.checks import counted, not_negative, positive
 from tpuprof.perfmodel.derivation import Derivation, Quantity
@@ -46,6 +48,23 @@ def train_time(flops: float, chips: float, peak: Quantity, utilization: float = 
         "years": made(seconds / DAY_S / _YEAR_DAYS, "year", "time / 86400 / 365"),
         "chip-hours": made(seconds / _HOUR_S * chips, "chip-hour", "time / 3600 * N"),
     }
+
+
+def time_of_work(work: Derivation, chips: float, peak: Quantity, utilization: float = 1.0) -> dict[str, Derivation]:
+    """The answers of :func:`train_time` for derived operations, with how they were derived.
+
+    Raises:
+        UsageError: as there.
+    """
+    found = train_time(work.number(), chips, peak, utilization)
+    step = work.as_step("operations")
+    return {
+        name: replace(
+            made, inputs={**{k: q for k, q in work.inputs.items() if k not in made.inputs}, **made.inputs},
+            steps=(*work.steps, step, *made.steps), assumptions=(*work.assumptions, *made.assumptions),
+        )
+        for name, made in found.items()
+    }  # fmt: skip
 
 
 def scaled_time(time: float, chips: float, others: float, unit: str = "day") -> Derivation:

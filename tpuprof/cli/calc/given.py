@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tpuprof.cli.calc.options import AMOUNT, Answers
+from tpuprof.cli.calc.options import AMOUNT, AXES, Answers
 from tpuprof.errors import UsageError
 
 if TYPE_CHECKING:
     from tpuprof.perfmodel.derivation import Derivation, Quantity
     from tpuprof.perfmodel.rates import Rates
     from tpuprof.plan.model import ModelConfig
+    from tpuprof.plan.remat import RematPolicy
 
 MODEL = click.argument("model_name", metavar="[MODEL]", required=False)
 PARAMS = click.option("--params", type=AMOUNT, help="Parameters, such as 70B, instead of MODEL.")
@@ -27,6 +28,25 @@ TOP_K = click.option("--top-k", type=int, help="Routed experts per token.")
 UTILIZATION = click.option(
     "--mfu", "utilization", type=float, default=0.4, show_default=True, help="Share of the peak rate that is reached."
 )
+
+
+KEEP = click.option("--keep", type=AXES, help="Tensors that are kept, instead of --remat: query,key,value,mlp_out …")
+MOVE = click.option("--move", type=AXES, help="Tensors that are kept in the host's memory, instead of --remat.")
+
+
+def policy_of(remat: str | None, keep: tuple[str, ...] | None, move: tuple[str, ...] | None) -> RematPolicy:
+    """The policy of a name, or of named tensors.
+
+    Raises:
+        UsageError: both are given, or a name is not known.
+    """
+    from tpuprof.plan.remat import custom_policy, remat_policy
+
+    if keep is None and move is None:
+        return remat_policy(remat or "block-inputs")
+    if remat is not None:
+        raise UsageError("The policy is given twice.", hint="Give --remat, or --keep and --move.")
+    return custom_policy(keep or (), move or ())
 
 
 def model_of(name: str) -> ModelConfig:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tpuprof.cli.calc.given import MODEL, PARAMS, WEIGHTS, capacity_of, model_of
+from tpuprof.cli.calc.given import KEEP, MODEL, MOVE, PARAMS, WEIGHTS, capacity_of, model_of, policy_of
 from tpuprof.cli.calc.options import AMOUNT, DTYPES, Answers, calculator, quantity, rate_options, rates_over
 from tpuprof.errors import UsageError
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 @calculator("memory")
 @MODEL
 @click.option("--tokens", type=AMOUNT, help="Tokens of one microbatch over all devices, such as 4M.")
-@click.option(
-    "--remat", default="block-inputs", show_default=True, help="What is kept for the backward pass, with MODEL."
-)
+@click.option("--remat", help="What is kept for the backward pass, with MODEL. Default: block-inputs.")
+@KEEP
+@MOVE
 @click.option(
     "--zero", type=click.IntRange(0, 3), default=3, show_default=True, help="ZeRO stage, with MODEL; 3 is FSDP."
 )
@@ -49,9 +49,11 @@ if TYPE_CHECKING:
 @click.option("--capacity", type=quantity("B"), help="Memory of one chip, such as 96GB; replaces that of --chip.")
 @rate_options
 def memory(
-    rates: Rates, link: str, model_name: str | None, tokens: float | None, remat: str, zero: int, data: int,
-    tensor: int, pipeline: int, context: int, expert: int, in_flight: int, weights_dtype: str, gradients: tuple[str, ...],
-    moments: tuple[str, ...], master: tuple[str, ...], params: float | None, bytes_per_param: float | None,
+    rates: Rates, link: str, model_name: str | None, tokens: float | None, remat: str | None,
+    keep: tuple[str, ...] | None, move: tuple[str, ...] | None, zero: int, data: int,
+    tensor: int, pipeline: int, context: int, expert: int, in_flight: int, weights_dtype: str,
+    gradients: tuple[str, ...], moments: tuple[str, ...], master: tuple[str, ...], params: float | None,
+    bytes_per_param: float | None,
     layers: int | None, d_model: int | None, checkpoints: int | None, d_ff: int | None, dtype: str,
     parts: tuple[str, ...], chips: int | None, capacity: float | None,
 ) -> Answers:  # fmt: skip
@@ -60,7 +62,6 @@ def memory(
     Per device of a MODEL that is split as said, with state, kept activations, the work of one layer and logits.
     Without MODEL the sum of what is described: state of --params, activations of --tokens, --part.
     """
-    from tpuprof.plan.remat import remat_policy
     from tpuprof.plan.state import StateTypes, TrainingSplit, memory_answers
 
     if len(gradients) > 1 or len(master) > 1:
@@ -74,7 +75,7 @@ def memory(
                 hint="Give --tokens, and the split as --data, --tensor, --pipeline.",
             )
         split = TrainingSplit(data, tensor, pipeline, context, expert, zero, in_flight)
-        return memory_answers(model_of(model_name), tokens, remat_policy(remat), split, types, room)
+        return memory_answers(model_of(model_name), tokens, policy_of(remat, keep, move), split, types, room)
     described = (tokens, layers, d_model, checkpoints, d_ff, dtype)
     return _sum(types, params, bytes_per_param, described, parts, chips, None if room is None else room.number())
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from tpuprof.cli.calc.given import EXPERTS, MODEL, PARAMS, TOP_K, exactly_one, model_of
+from tpuprof.cli.calc.given import EXPERTS, KEEP, MODEL, MOVE, PARAMS, TOP_K, exactly_one, model_of, policy_of
 from tpuprof.cli.calc.options import AMOUNT, COUNTS, MESH, Answers, calculator, quantity
 from tpuprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from tpuprof.plan.matmuls import Masking
 
 _LAYERS = click.option("--layers", type=int, help="Layers.")
 _WIDTH = click.option("--d-model", type=int, help="Width of the model.")
@@ -59,13 +64,16 @@ def params(
 @click.option("--seq", type=int, help="Tokens of a sequence, with MODEL.")
 @click.option("--masking", type=click.Choice(["causal", "full"]), default="causal", show_default=True,
               help="Which pairs of tokens count in attention.")  # fmt: skip
-@click.option("--remat", default="everything", show_default=True, help="What is kept for the backward pass.")
+@click.option("--remat", help="What is kept for the backward pass, with MODEL. Default: everything.")
+@KEEP
+@MOVE
 @PARAMS
 @click.option("--tokens", type=AMOUNT, help="Tokens, such as 15T, with --params or --per-token.")
 @click.option("--per-token", type=quantity("FLOP"), help="Operations per token, instead of MODEL.")
 @click.option("--matmul", "sizes", type=COUNTS, help="Rows, summed-over and output size of a matmul: 1024x4096x16384.")
 def flops(
-    model_name: str | None, sequences: int, seq: int | None, masking: str, remat: str, params: float | None,
+    model_name: str | None, sequences: int, seq: int | None, masking: str, remat: str | None,
+    keep: tuple[str, ...] | None, move: tuple[str, ...] | None, params: float | None,
     tokens: float | None, per_token: float | None, sizes: tuple[int, ...] | None,
 ) -> Answers:  # fmt: skip
     """Operations of training and inference.
@@ -74,16 +82,15 @@ def flops(
     short formulas from --params, from --per-token, or of one --matmul.
     """
     from tpuprof.plan import flops as counts
-    from tpuprof.plan.matmuls import MASKINGS
-    from tpuprof.plan.remat import remat_policy
 
     hint = "Give MODEL with --seq, or --params, or --per-token with --tokens, or --matmul."
     given = exactly_one(hint, MODEL=model_name, params=params, per_token=per_token, matmul=sizes)
     if given == "MODEL":
         if seq is None or tokens is not None:
             raise UsageError("A model needs the length of its sequences.", hint="Give --seq and --sequences.")
-        masked = next(way for way in MASKINGS if way == masking)
-        return counts.flop_answers(model_of(model_name or ""), sequences, seq, masked, remat_policy(remat))
+        policy = policy_of("everything" if (remat, keep, move) == (None, None, None) else remat, keep, move)
+        masked: Masking = "full" if masking == "full" else "causal"
+        return counts.flop_answers(model_of(model_name or ""), sequences, seq, masked, policy)
     if sizes is not None:
         if len(sizes) != 3:
             raise UsageError(f"A matmul has three sizes, not {len(sizes)}.", hint="Write 1024x4096x16384.")

@@ -40,8 +40,8 @@ def train_time(
 
     Of a MODEL with its attention scores, of --params, or of --flops; or scaled from a known time to other chips.
     """
-    from tpuprof.plan.flops import model_flops, training_flops
-    from tpuprof.plan.training import scaled_time
+    from tpuprof.plan.flops import run_flops, training_flops
+    from tpuprof.plan.training import scaled_time, time_of_work
     from tpuprof.plan.training import train_time as time_of
 
     if chips is None:
@@ -57,11 +57,12 @@ def train_time(
     )
     if given != "flops" and tokens is None:
         raise UsageError("The number of tokens is not given.", hint="Give --tokens, such as 15T.")
-    if given == "MODEL":
-        flops = model_flops(model_of(model_name or ""), 1, seq).training / seq * (tokens or 0.0)
-    elif params is not None:
-        flops = training_flops(params, tokens).number()
-    return time_of(flops or 0.0, chips, rates.need_peak(dtype), utilization)
+    peak = rates.need_peak(dtype)
+    if model_name is not None:
+        return time_of_work(run_flops(model_of(model_name), seq, tokens or 0.0), chips, peak, utilization)
+    if params is not None:
+        return time_of_work(training_flops(params, tokens), chips, peak, utilization)
+    return time_of(flops or 0.0, chips, peak, utilization)
 
 
 @calculator("cost")
