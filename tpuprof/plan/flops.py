@@ -11,7 +11,7 @@ from math import prod
 
 from tpuprof.errors import UsageError
 from tpuprof.perfmodel.checks import counted, not_negative, positive
-from tpuprof.perfmodel.derivation import Derivation, Quantity, Step
+from tpuprof.perfmodel.derivation import Derivation, Quantity, Step, Value
 from tpuprof.plan.matmuls import LayerMatmul, Masking, Part, decode_matmuls, head_matmul, layer_matmuls
 from tpuprof.plan.model import Layer, ModelConfig
 from tpuprof.plan.params import TRANSFORMERS, model_inputs
@@ -125,6 +125,13 @@ def flop_answers(
     def made(value: float, formula: str, unit: str = "FLOP", more: tuple[Step, ...] = ()) -> Derivation:
         return Derivation(value, unit, formula, inputs, None, assumed, (*steps, *more), TRANSFORMERS)
 
+    rows: list[Value] = []
+    for layer, count in model.layer_counts.items():
+        one = layer_flops(layer, sequences, sequence, masking=masking, remat=remat)
+        rows.append({
+            "kind": layer.kind, "layers": count, "forward_per_layer": one.forward_all,
+            "recompute_per_layer": sum(one.recompute.values()),
+        })  # fmt: skip
     forward, repeated = found.forward_all, sum(found.recompute.values())
     active = param_counts(model).active_all
     return {
@@ -135,6 +142,7 @@ def flop_answers(
         "hardware": made(found.training + repeated, "3 * forward + recompute", more=again),
         "per-token": made(found.training / tokens, "training / (B*T)", "FLOP/token"),
         "attention-share": made(found.forward.get("scores", 0) / forward, "scores / forward", "fraction"),
+        "layers": Derivation(rows, "FLOP", "sum over its matmuls", inputs, None, assumed, (), TRANSFORMERS),
         "short-formula": training_flops(active, tokens),
         "short-formula-error": made(
             6 * active * tokens / found.training - 1, "6*P*B*T / training - 1", "fraction",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tpuprof.errors import UsageError
-from tpuprof.perfmodel.derivation import Derivation, Quantity, Step
+from tpuprof.perfmodel.derivation import Derivation, Quantity, Step, Value
 from tpuprof.plan.model import AnyAttention, AnyMlp, Experts, LatentAttention, Layer, ModelConfig
 
 TRANSFORMERS = "scaling book, Transformer arithmetic"
@@ -131,6 +131,14 @@ def param_answers(model: ModelConfig) -> dict[str, Derivation]:
     for block, number in counts.total.items():
         if number:
             found[block] = Derivation(number, "param", _FORMULAS[block], inputs, source=TRANSFORMERS)
+    rows: list[Value] = [
+        {
+            "kind": layer.kind, "layers": count, "params_per_layer": sum(layer_params(layer).values()),
+            "active_per_layer": sum(active_params(layer).values()),
+        }
+        for layer, count in model.layer_counts.items()
+    ]  # fmt: skip
+    found["layers"] = Derivation(rows, "param", "sum over the blocks of a layer", inputs, source=TRANSFORMERS)
     attention = sum(counts.total.get(block, 0) for block in _ATTENTION)
     both = counts.total["embedding"] + counts.total["unembedding"]
     found["attention"] = Derivation(attention, "param", _FORMULAS["attention"], inputs, source=TRANSFORMERS)
@@ -165,7 +173,8 @@ def params_of_sizes(
     if head_dim is None and heads is not None:
         filled["head_dim"] = None
     found = param_answers(model_of_table({**filled, "name": "these sizes", "norm": "none"}))
-    dropped = {"norms", "embedding", "unembedding"}
+    dropped = {"norms", "embedding", "unembedding"} if None in missing.values() else set[str]()
+    dropped |= {"layers"} if hidden is None or heads is None else set()
     dropped |= {"mlp", "routed-experts", "router"} if hidden is None else set()
     dropped |= {"attention"} if heads is None else set()
     dropped |= {"vocabulary"} if vocab is None else set()
