@@ -93,6 +93,7 @@ def test_a_run_of_a_model_says_what_its_operations_are(run: Run) -> None:
         ("parallelism --intensity 9 --split-axes 2", "Two numbers of axes are split"),
         ("parallelism --link dcn --intensity 9", "no rate of the data-centre network"),
         ("batch --minimum 3", "The batch is not known"),
+        ("expert-parallel --intensity 9 --ways 8", "The network is given twice or not at all"),
         ("train-time", "The number of chips is not given"),
         ("train-time --chips 3 --known-days 4", "A known time needs the chips that it was on"),
         ("train-time --chips 3 --params 1B", "The number of tokens is not given"),

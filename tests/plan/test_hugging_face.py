@@ -63,7 +63,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
                          kv_lora_rank=512, qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128,
                          n_routed_experts=256, num_experts_per_tok=8, moe_intermediate_size=2048, n_shared_experts=1,
                          first_k_dense_replace=3, moe_layer_freq=1, topk_method="noaux_tc", n_group=8, topk_group=4,
-                         num_nextn_predict_layers=1, ep_size=1, quantization_config={"quant_method": "fp8"}),
+                         num_nextn_predict_layers=1, ep_size=1, qk_head_dim=192, head_dim=64, rope_interleave=True,
+                         quantization_config={"quant_method": "fp8"}),
 }  # fmt: skip
 
 

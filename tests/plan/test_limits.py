@@ -82,6 +82,14 @@ def test_expert_parallelism_inside_a_node_is_free_and_grows_to_its_limit() -> No
     )
 
 
+@given(ALPHA, SIZES, st.sampled_from([4, 8, 16]), st.sampled_from([2, 3]), st.integers(1, 8))
+def test_expert_parallelism_on_a_torus_hides_its_all_to_alls(alpha: float, d: int, axis: int, n: int, k: int) -> None:
+    chips, tokens = axis * 4, 100
+    f = limits.expert_width_torus(alpha, axis, n).number()
+    whole = 2 * tokens * k * d * chips  # V of one all-to-all, over all chips
+    assert 2 * n * tokens * k * d * f / alpha == pytest.approx(2 * whole * axis / (4 * chips))
+
+
 def test_what_follows_from_a_batch() -> None:
     found = limits.batch_of(sequences=1024, sequence=4096, chips=8960)
     assert {name: round(made.number(), 1) for name, made in found.items()} == {"batch": 4194304, "per-chip": 468.1}

@@ -204,6 +204,7 @@ def _deepseek(c: _Config) -> Table:
     }  # fmt: skip
     if c.take("attention_bias", False):
         raise UsageError("attention_bias with latent attention is not known.", where=c.where)
+    c.take("qk_head_dim")  # the sum of the two parts
     # Of no meaning here: the class states a head size that its attention does not use.
     return made | {"head_dim": None, "n_kv_heads": None, "router_bias": c.raw("topk_method") == "noaux_tc"}
 

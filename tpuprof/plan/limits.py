@@ -189,6 +189,36 @@ def expert_width(alpha: float, ways: float, top_k: float, node: int = 8) -> Deri
     return Derivation(value, "element", formula, inputs, "narrow: a token reaches all nodes", assumed, (), GPUS)
 
 
+def expert_width_torus(alpha: float, longest: float, matrices: int = 2) -> Derivation:
+    """The width of an expert from which expert parallelism over axes of a torus is bound by arithmetic.
+
+    Two all-to-alls of 2 b k D bytes per chip, each byte of which takes longest/(4 W), beside 2 n b k D F operations.
+
+    Args:
+        alpha: peak of a chip over the bandwidth of one axis, both directions.
+        longest: chips along the longest of the axes over which experts are spread.
+        matrices: of an expert; 3 if gated.
+
+    Raises:
+        UsageError: a number is out of range.
+    """
+    inputs = {
+        "alpha": Quantity(positive("The intensity", alpha), "FLOP/B"),
+        "A": Quantity(positive("The length of the axis", longest), "chip"),
+        "n": Quantity(counted("The number of matrices", matrices), "matrix"),
+    }
+    assumed = (
+        OVERLAP,
+        RINGS,
+        BF16,
+        "tokens are spread evenly over experts",
+        "every copy of a token travels, even two to one chip",
+    )
+    value = alpha * longest / (2 * matrices)
+    source = "scaling book, sharded matrices (all-to-all on a torus); the condition is ours"
+    return Derivation(value, "element", "alpha * A / (2*n)", inputs, None, assumed, (), source)
+
+
 def batch_of(
     *, batch: float | None = None, chips: float | None = None, per_chip: float | None = None,
     sequences: float | None = None, sequence: float | None = None,

@@ -186,7 +186,7 @@ def memory_answers(
     host = parts.pop("host")
     assumed = (
         _BOOK_NOTE,
-        "stages of a pipeline hold equal shares, embeddings included",
+        "stages and tensor parallelism split all weights evenly",
         "attention scores stay inside the kernel",
         "the residual path is split over tensor parallelism",
     )

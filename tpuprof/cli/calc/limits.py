@@ -122,21 +122,33 @@ def context_parallel(
 @calculator("expert-parallel")
 @INTENSITY
 @_DTYPE
-@click.option("--ways", type=REAL, required=True, help="GPUs over which experts are spread; inf for the limit.")
-@click.option("--top-k", type=REAL, required=True, help="Routed experts per token.")
+@click.option("--ways", type=REAL, help="GPUs over which experts are spread; inf for the limit.")
+@click.option("--top-k", type=REAL, help="Routed experts per token, with --ways.")
 @click.option("--node", type=int, default=8, show_default=True, help="GPUs of a node.")
-@rates_over("scale-out")
+@click.option("--longest-axis", type=float, help="On TPUs, instead of --ways: chips of the longest axis of the torus.")
+@click.option("--matrices", type=int, default=2, show_default=True, help="Matrices of an expert, with --longest-axis.")
+@rates_over("ici")
 def expert_parallel(
-    rates: Rates, link: str, intensity: float | None, dtype: str, ways: float, top_k: float, node: int
-) -> Answers:
+    rates: Rates, link: str, intensity: float | None, dtype: str, ways: float | None, top_k: float | None, node: int,
+    longest_axis: float | None, matrices: int,
+) -> Answers:  # fmt: skip
     """Width of experts from which expert parallelism is bound by arithmetic.
 
-    Over nodes of GPUs; the bandwidth is the egress of a node.
+    Over axes of a torus with --longest-axis. Over nodes of GPUs with --ways and --top-k; the bandwidth is then the
+    egress of a node.
     """
-    from tpuprof.plan.limits import expert_width
+    from tpuprof.plan.limits import expert_width, expert_width_torus
 
     alpha = intensity_of(rates, link, dtype, intensity)
-    return {"width": with_sources(expert_width(alpha.number(), ways, top_k, node), {"alpha": alpha.source})["answer"]}
+    if longest_axis is not None and ways is None and top_k is None:
+        found = expert_width_torus(alpha.number(), longest_axis, matrices)
+    elif longest_axis is None and ways is not None and top_k is not None:
+        found = expert_width(alpha.number(), ways, top_k, node)
+    else:
+        raise UsageError(
+            "The network is given twice or not at all.", hint="Give --longest-axis, or --ways and --top-k."
+        )
+    return {"width": with_sources(found, {"alpha": alpha.source})["answer"]}
 
 
 @calculator("batch")
