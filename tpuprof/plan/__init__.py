@@ -24,6 +24,7 @@ from tpuprof.plan.remat import (
     remat_policy,
     working_bytes,
 )
+from tpuprof.plan.shards import hosted_experts, local_layer
 from tpuprof.plan.state import StateTypes, TrainingSplit, state_bytes, training_memory
 from tpuprof.plan.table import model_of_table
 from tpuprof.plan.zoo import load_model, models
@@ -49,6 +50,7 @@ __all__ = [
     "decode_flops",
     "decode_matmuls",
     "head_matmul",
+    "hosted_experts",
     "kv_bytes_per_sequence",
     "kv_bytes_per_token",
     "kv_sharding",
@@ -57,6 +59,7 @@ __all__ = [
     "layer_params",
     "layer_tensors",
     "load_model",
+    "local_layer",
     "matmul_params",
     "model_flops",
     "model_of_config",

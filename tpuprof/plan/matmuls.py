@@ -46,7 +46,7 @@ class LayerMatmul:
 
 def layer_matmuls(
     layer: Layer, sequences: int, queries: int, keys: int | None = None, *, masking: Masking = "causal",
-    dtype: str = "bf16",
+    dtype: str = "bf16", hosted: int | None = None,
 ) -> tuple[LayerMatmul, ...]:  # fmt: skip
     """The matmuls of a layer's forward pass over whole sequences or chunks of them (training, prefill).
 
@@ -56,6 +56,7 @@ def layer_matmuls(
         keys: tokens that they can look at, the computed ones included; the same number if not given.
         masking: which pairs of queries and keys count.
         dtype: of weights and activations.
+        hosted: routed experts that the device holds under expert parallelism; all if not given.
 
     Raises:
         UsageError: a count is below 1, or there are fewer keys than queries.
@@ -86,10 +87,12 @@ def layer_matmuls(
         found.append(product("scores", "scores", queries, a.query_dim, keys, batch, False, share))
         found.append(product("context", "scores", queries, keys, a.value_dim, batch, False, share))
         found.append(product("attention_out", "projections", tokens, a.heads * a.value_dim, width))
-    return (*found, *mlp_matmuls(layer, tokens, dtype=dtype))
+    return (*found, *mlp_matmuls(layer, tokens, dtype=dtype, hosted=hosted))
 
 
-def decode_matmuls(layer: Layer, sequences: int, keys: int, *, dtype: str = "bf16") -> tuple[LayerMatmul, ...]:
+def decode_matmuls(
+    layer: Layer, sequences: int, keys: int, *, dtype: str = "bf16", hosted: int | None = None
+) -> tuple[LayerMatmul, ...]:
     """The matmuls of a layer for one new token per sequence, which looks at ``keys`` cached ones or its window.
 
     Latent attention is computed on the latent vectors themselves: what would expand them is multiplied into the query
@@ -101,7 +104,7 @@ def decode_matmuls(layer: Layer, sequences: int, keys: int, *, dtype: str = "bf1
     seen = min(keys, layer.attention.window or keys)
     a = layer.attention
     if isinstance(a, Attention):
-        return layer_matmuls(layer, sequences, 1, seen, masking="full", dtype=dtype)
+        return layer_matmuls(layer, sequences, 1, seen, masking="full", dtype=dtype, hosted=hosted)
     _checked(sequences, 1, keys)
 
     def per_head(output: str, k: int, n: int) -> LayerMatmul:
@@ -119,15 +122,18 @@ def decode_matmuls(layer: Layer, sequences: int, keys: int, *, dtype: str = "bf1
         LayerMatmul("context_latent", "scores", context, False),
         per_head("context", a.kv_rank, a.value_dim),
         LayerMatmul("attention_out", "projections", out),
-        *mlp_matmuls(layer, sequences, dtype=dtype),
+        *mlp_matmuls(layer, sequences, dtype=dtype, hosted=hosted),
     )
 
 
-def mlp_matmuls(layer: Layer, tokens: int, *, dtype: str = "bf16") -> tuple[LayerMatmul, ...]:
+def mlp_matmuls(
+    layer: Layer, tokens: int, *, dtype: str = "bf16", hosted: int | None = None
+) -> tuple[LayerMatmul, ...]:
     """The matmuls of the MLP, or of router and experts, for so many tokens.
 
     Routed tokens are spread evenly over the experts that any of them reaches; each expert's rows are rounded up in the
-    shape, and what that adds does not count.
+    shape, and what that adds does not count. A device that holds a part of the experts gets tokens of others in
+    exchange for its own, so that it has as many.
 
     Raises:
         UsageError: the number of tokens is below 1.
@@ -137,7 +143,8 @@ def mlp_matmuls(layer: Layer, tokens: int, *, dtype: str = "bf16") -> tuple[Laye
     if not isinstance(mlp, Experts):
         return _mlp("mlp", "", mlp.gated, width, mlp.hidden, tokens, 1, 1.0, dtype)
     routed = tokens * mlp.top_k
-    reached = min(mlp.count, routed)
+    held = mlp.count if hosted is None else counted("The number of experts on a device", hosted)
+    reached = min(held, routed)
     rows = ceil(routed / reached)
     router = Matmul(tokens, mlp.count, width, 1, dtype, dtype, dtype)
     found = (
@@ -149,13 +156,14 @@ def mlp_matmuls(layer: Layer, tokens: int, *, dtype: str = "bf16") -> tuple[Laye
     return found
 
 
-def head_matmul(model: ModelConfig, tokens: int, *, dtype: str = "bf16") -> Matmul:
-    """The matmul that makes logits of so many tokens.
+def head_matmul(model: ModelConfig, tokens: int, *, dtype: str = "bf16", tensor: int = 1) -> Matmul:
+    """The matmul that makes logits of so many tokens, on one of some devices that split the vocabulary.
 
     Raises:
-        UsageError: the number of tokens is below 1.
+        UsageError: a number is below 1.
     """
-    return Matmul(counted("The number of tokens", tokens), model.vocab, model.width, 1, dtype, dtype, dtype)
+    part = ceil(model.vocab / counted("The degree of tensor parallelism", tensor))
+    return Matmul(counted("The number of tokens", tokens), part, model.width, 1, dtype, dtype, dtype)
 
 
 def attention_pairs(queries: int, keys: int, window: int | None = None, masking: Masking = "causal") -> float:
