@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from tpuprof.cli.calc.options import AMOUNT, AXES, Answers
 from tpuprof.errors import UsageError
@@ -100,6 +101,23 @@ def with_sources(found: Answers, sources: Mapping[str, str]) -> dict[str, Deriva
         )
         for name, made in answers.items()
     }
+
+
+def refuse(where: str, *names: str) -> None:
+    """Refuses options that were given and would be ignored.
+
+    Args:
+        where: what makes them meaningless, in words: ``with MODEL``.
+        names: of parameters of the command.
+
+    Raises:
+        UsageError: one of them was given.
+    """
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "")
+        if parameter.name in names and given is ParameterSource.COMMANDLINE:
+            raise UsageError(f"{parameter.opts[0]} says nothing {where}.", hint="Leave it out.")
 
 
 def price_of(rates: Rates, price: float | None) -> Quantity:

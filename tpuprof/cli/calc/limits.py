@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tpuprof.cli.calc.given import EXPERTS, INTENSITY, TOP_K, WEIGHTS, intensity_of, with_sources
+from tpuprof.cli.calc.given import EXPERTS, INTENSITY, TOP_K, WEIGHTS, intensity_of, refuse, with_sources
 from tpuprof.cli.calc.options import AMOUNT, COUNTS, REAL, Answers, calculator, rate_options, rates_over
 from tpuprof.errors import UsageError
 
@@ -74,6 +74,8 @@ def parallelism(
     if len(split_axes) != 2:
         raise UsageError("Two numbers of axes are split.", hint="Write --split-axes 2x1.")
     found: dict[str, Derivation] = {}
+    if d_ff is None:
+        refuse("without --d-ff", "node", "split_axes")
     whole = d_ff is not None and batch is not None and chips is not None
     rated = intensity is not None or rates.chip is not None or rates.peak is not None
     if link != "dcn" and (rated or not whole):

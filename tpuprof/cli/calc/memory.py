@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tpuprof.cli.calc.given import KEEP, MODEL, MOVE, PARAMS, WEIGHTS, capacity_of, model_of, policy_of
+from tpuprof.cli.calc.given import KEEP, MODEL, MOVE, PARAMS, WEIGHTS, capacity_of, model_of, policy_of, refuse
 from tpuprof.cli.calc.options import AMOUNT, DTYPES, Answers, calculator, quantity, rate_options, rates_over
 from tpuprof.errors import UsageError
 
@@ -69,13 +69,17 @@ def memory(
     types = StateTypes(weights_dtype, next(iter(gradients), None), moments, next(iter(master), None))
     room = capacity_of(rates, capacity)
     if model_name is not None:
-        if tokens is None or params is not None or parts or layers is not None or chips is not None:
-            raise UsageError(
-                "A model needs the tokens of a microbatch, and no sizes of its own.",
-                hint="Give --tokens, and the split as --data, --tensor, --pipeline.",
-            )
+        refuse(
+            "with MODEL", "params", "bytes_per_param", "layers", "d_model", "checkpoints", "d_ff", "dtype", "parts",
+            "chips",
+        )  # fmt: skip
+        if tokens is None:
+            raise UsageError("A model needs the tokens of a microbatch.", hint="Give --tokens, such as 4M.")
         split = TrainingSplit(data, tensor, pipeline, context, expert, zero, in_flight)
         return memory_answers(model_of(model_name), tokens, policy_of(remat, keep, move), split, types, room)
+    refuse(
+        "without MODEL", "remat", "keep", "move", "zero", "data", "tensor", "pipeline", "context", "expert", "in_flight"
+    )
     described = (tokens, layers, d_model, checkpoints, d_ff, dtype)
     return _sum(types, params, bytes_per_param, described, parts, chips, None if room is None else room.number())
 

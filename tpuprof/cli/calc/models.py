@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tpuprof.cli.calc.given import EXPERTS, KEEP, MODEL, MOVE, PARAMS, TOP_K, exactly_one, model_of, policy_of
+from tpuprof.cli.calc.given import EXPERTS, KEEP, MODEL, MOVE, PARAMS, TOP_K, exactly_one, model_of, policy_of, refuse
 from tpuprof.cli.calc.options import AMOUNT, COUNTS, MESH, Answers, calculator, quantity
 from tpuprof.errors import UsageError
 
@@ -50,6 +50,19 @@ def params(
     if (model_name is None) == (d_model is None):
         raise UsageError("The model is given twice or not at all.", hint="Give MODEL, or --d-model and other sizes.")
     if model_name is not None:
+        refuse(
+            "with MODEL",
+            "layers",
+            "n_heads",
+            "n_kv_heads",
+            "head_dim",
+            "d_ff",
+            "vocab",
+            "gated",
+            "tied",
+            "experts",
+            "top_k",
+        )
         return param_answers(model_of(model_name))
     assert d_model is not None
     return params_of_sizes(
@@ -85,8 +98,12 @@ def flops(
 
     hint = "Give MODEL with --seq, or --params, or --per-token with --tokens, or --matmul."
     given = exactly_one(hint, MODEL=model_name, params=params, per_token=per_token, matmul=sizes)
+    if given != "MODEL":
+        refuse("without MODEL", "sequences", "seq", "masking", "remat", "keep", "move")
+    if given in ("MODEL", "matmul"):
+        refuse(f"with {given}", "tokens")
     if given == "MODEL":
-        if seq is None or tokens is not None:
+        if seq is None:
             raise UsageError("A model needs the length of its sequences.", hint="Give --seq and --sequences.")
         policy = policy_of("everything" if (remat, keep, move) == (None, None, None) else remat, keep, move)
         masked: Masking = "full" if masking == "full" else "causal"
@@ -161,6 +178,12 @@ def kv_cache(
     hint = "Give MODEL, or --layers with --n-kv-heads and --head-dim, or --per-token, or --per-sequence."
     given = exactly_one(hint, MODEL=model_name, layers=layers, per_token=per_token, per_sequence=per_sequence)
     tokens = None if context is None else _whole(context)
+    if given != "layers":
+        refuse("without --layers", "n_kv_heads", "head_dim", "kv_width")
+    if given in ("per_token", "per_sequence"):
+        refuse("with known bytes", "dtype")
+    if given == "per_sequence":
+        refuse("with --per-sequence", "context")
     if given == "MODEL":
         found = cache.cache_answers(model_of(model_name or ""), dtype, tokens, batch)
         each = found["per-sequence"].number() if "per-sequence" in found else None

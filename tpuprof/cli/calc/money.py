@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tpuprof.cli.calc.given import MODEL, PARAMS, exactly_one, model_of, price_of
+from tpuprof.cli.calc.given import MODEL, PARAMS, exactly_one, model_of, price_of, refuse
 from tpuprof.cli.calc.options import AMOUNT, Answers, calculator, quantity, rate_options
 from tpuprof.errors import UsageError
 
@@ -47,6 +47,7 @@ def train_time(
     if chips is None:
         raise UsageError("The number of chips is not given.", hint="Give --chips.")
     if known_days is not None or known_chips is not None:
+        refuse("with a known time", "model_name", "params", "flops", "tokens", "seq", "utilization", "peak", "chip")
         if known_days is None or known_chips is None:
             raise UsageError(
                 "A known time needs the chips that it was on.", hint="Give --known-days and --known-chips."
@@ -55,7 +56,11 @@ def train_time(
     given = exactly_one(
         "Give MODEL or --params with --tokens, or --flops.", MODEL=model_name, params=params, flops=flops
     )
-    if given != "flops" and tokens is None:
+    if given != "MODEL":
+        refuse("without MODEL", "seq")
+    if given == "flops":
+        refuse("with --flops", "tokens")
+    elif tokens is None:
         raise UsageError("The number of tokens is not given.", hint="Give --tokens, such as 15T.")
     peak = rates.need_peak(dtype)
     if model_name is not None:

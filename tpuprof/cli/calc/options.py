@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -95,6 +94,7 @@ def _real(text: str) -> float:
 
 
 _COUNT = re.compile(r"(\d+\.?\d*|\.\d+)((?:[eE][+-]?\d+)?)([kKMBGT]?)")
+_MOST = 1e24
 _PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9, "G": 1e9, "T": 1e12}
 
 
@@ -103,8 +103,8 @@ def _amount(text: str) -> float:
     if found is None:
         raise UsageError(f"{text!r} is no number of things.", hint="Write 4096, 15e12, 70B or 15T.")
     value = float(found[1] + found[2]) * _PREFIXES[found[3]]
-    if not math.isfinite(value):
-        raise UsageError(f"{text!r} is too large.")
+    if value > _MOST:
+        raise UsageError(f"{text!r} is too large.", hint=f"The limit is {_MOST:g}.")
     return value
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tpuprof.cli.calc.given import MODEL, PARAMS, UTILIZATION, WEIGHTS, capacity_of, exactly_one, model_of
+from tpuprof.cli.calc.given import MODEL, PARAMS, UTILIZATION, WEIGHTS, capacity_of, exactly_one, model_of, refuse
 from tpuprof.cli.calc.options import AMOUNT, Answers, calculator, quantity, rate_options
 from tpuprof.errors import UsageError
 
@@ -48,18 +48,26 @@ def decode(
     from tpuprof.plan.serving_model import decode_of_model
 
     if step is not None:
+        refuse(
+            "with --step", "model_name", "context", "weights_dtype", "cache_dtype", "params", "weight_bytes", "kv_bytes",
+            "capacity", "chip", "peak", "bandwidth",
+        )  # fmt: skip
         return serving.throughput(batch, step, chips)
     room = capacity_of(rates, capacity)
     if model_name is not None:
-        if context is None or params is not None or weight_bytes is not None:
-            raise UsageError("A model needs a context, and no sizes of its own.", hint="Give --context.")
+        refuse("with MODEL", "params", "weight_bytes", "kv_bytes")
+        if context is None:
+            raise UsageError("A model needs a context.", hint="Give --context, such as 8192.")
         if batch != int(batch):
             raise UsageError(f"A batch of {batch} sequences is not whole.")
         return decode_of_model(
             model_of(model_name), batch=int(batch), context=context, chips=chips, bandwidth=rates.need_link(link),
             peak=_peak(rates, dtype), capacity=room, weights=weights_dtype, cache=cache_dtype,
         )  # fmt: skip
-    if weight_bytes is None:
+    refuse("without MODEL", "context", "cache_dtype")
+    if weight_bytes is not None:
+        refuse("with --weight-bytes", "weights_dtype")
+    else:
         if params is None:
             raise UsageError("There is no model.", hint="Give MODEL, --params or --weight-bytes.")
         weight_bytes = packed_bytes(weights_dtype, params)
