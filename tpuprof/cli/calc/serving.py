@@ -49,8 +49,8 @@ def decode(
 
     if step is not None:
         refuse(
-            "with --step", "model_name", "context", "weights_dtype", "cache_dtype", "params", "weight_bytes", "kv_bytes",
-            "capacity", "chip", "peak", "bandwidth",
+            "with --step", "model_name", "context", "weights_dtype", "cache_dtype", "params", "weight_bytes",
+            "kv_bytes", "capacity", "chip", "peak", "bandwidth",
         )  # fmt: skip
         return serving.throughput(batch, step, chips)
     room = capacity_of(rates, capacity)
