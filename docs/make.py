@@ -1,6 +1,7 @@
 """Makes the reference pages from the code, and the README's picture from a run.
 
-python docs/make.py                    writes docs/{cli,tables,sidecar}.md, and the table in docs/hardware.md
+python docs/make.py                    writes docs/cli.md, tables.md and sidecar.md, and the tables in docs/hardware.md
+                                       and models.md
 python docs/make.py --check            says which of them are out of date; exit code 1 if any
 python docs/make.py --picture RUN      writes docs/images/report.svg from the report of a run
 python docs/make.py --charts RUN       writes docs/images/roofline.svg and ladder.svg from it
@@ -94,15 +95,41 @@ def hardware_page() -> str:
     from tpuprof.report.hardware import hardware_result
     from tpuprof.report.listing import markdown_table
 
-    before, begin, rest = (DOCS / "hardware.md").read_text(encoding="utf-8").partition(_TABLE_BEGIN)
+    return _with_table("hardware.md", markdown_table(hardware_result(None, ()).listings[0]))
+
+
+def models_page() -> str:
+    """The page on models as it is, with the named models and the keys of a table made anew."""
+    from tpuprof.plan import models, param_counts
+    from tpuprof.plan.table import KEYS
+    from tpuprof.plan.zoo import aliases
+
+    lines = ["| model | parameters | per token | layers | width | kinds of layers | other names | source |"]
+    lines.append("|---|---:|---:|---:|---:|---|---|---|")
+    for model in models():
+        counts = param_counts(model)
+        kinds = ", ".join(dict.fromkeys(layer.kind for layer in model.layers))
+        names = ", ".join(aliases(model.name))
+        lines.append(
+            f"| `{model.name}` | {counts.all / 1e9:.2f} B | {counts.active_all / 1e9:.2f} B | {len(model.layers)} "
+            f"| {model.width:,} | {kinds} | {names} | {_cell(model.source)} |"
+        )
+    keys = ["| key | meaning |", "|---|---|", *(f"| `{key}` | {_cell(text)} |" for key, text in KEYS.items())]
+    return _with_table("models.md", ["## Named models", "", *lines, "", "## Keys of a model", "", *keys])
+
+
+def _with_table(name: str, lines: list[str]) -> str:
+    before, begin, rest = (DOCS / name).read_text(encoding="utf-8").partition(_TABLE_BEGIN)
     _, end, after = rest.partition(_TABLE_END)
     if not begin or not end:
-        raise ValueError("docs/hardware.md lacks the marks of its table")
-    lines = markdown_table(hardware_result(None, ()).listings[0])
+        raise ValueError(f"docs/{name} lacks the marks of its table")
     return "\n".join([f"{before}{begin}", "", *lines, "", f"{end}{after}"])
 
 
-PAGES = {"cli.md": cli_page, "tables.md": tables_page, "sidecar.md": sidecar_page, "hardware.md": hardware_page}
+PAGES = {
+    "cli.md": cli_page, "tables.md": tables_page, "sidecar.md": sidecar_page, "hardware.md": hardware_page,
+    "models.md": models_page,
+}  # fmt: skip
 
 
 def picture(run: str) -> str:

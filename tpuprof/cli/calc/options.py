@@ -93,7 +93,32 @@ def _real(text: str) -> float:
         raise UsageError(f"{text!r} is no number.", hint="Write 4096, or inf for the limit.") from None
 
 
+_COUNT = re.compile(r"(\d+\.?\d*|\.\d+)((?:[eE][+-]?\d+)?)([kKMBGT]?)")
+_MOST = 1e24
+_PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9, "G": 1e9, "T": 1e12}
+
+
+def _amount(text: str) -> float:
+    found = _COUNT.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"{text!r} is no number of things.", hint="Write 4096, 15e12, 70B or 15T.")
+    value = float(found[1] + found[2]) * _PREFIXES[found[3]]
+    if value > _MOST:
+        raise UsageError(f"{text!r} is too large.", hint=f"The limit is {_MOST:g}.")
+    return value
+
+
+def _typed(text: str) -> tuple[str, ...]:
+    from tpuprof.dtypes import hlo_dtype
+
+    return () if text.strip().lower() == "none" else tuple(hlo_dtype(part) for part in text.split(","))
+
+
 ARRAY = _Type("array", _array)
+AMOUNT = _Type("amount", _amount)
+"""A number of parameters or tokens, which may be written as 70B or 15T."""
+DTYPES = _Type("types", _typed)
+"""Element types with commas between them, or none."""
 MESH = _Type("mesh", _mesh)
 COUNTS = _Type("counts", _counts)
 AXES = _Type("axes", _names)
@@ -149,23 +174,40 @@ def bytes_of(array: Array | None, size: float | None) -> float:
     return size if size is not None else array.bytes()  # pyright: ignore[reportOptionalMemberAccess]
 
 
-def rate_options(function: Callable[..., Answers]) -> Callable[..., Answers]:
-    """Options that say what the hardware can do, as ``rates``."""
+def rates_over(default: str) -> Callable[[Callable[..., Answers]], Callable[..., Answers]]:
+    """Options that say what the hardware can do, as ``rates`` and ``link``.
 
-    @functools.wraps(function)
-    def collected(
-        chip: str | None, edition: str | None, hardware_files: tuple[str, ...], per: str, peak: float | None,
-        bandwidth: float | None, link: str, **values: Any,
-    ) -> Answers:  # fmt: skip
-        rates = _rates(chip, edition, hardware_files, per)
-        if peak is not None:
-            rates = rates.with_peak(peak)
-        if bandwidth is not None:
-            rates = rates.with_link(link, bandwidth)
-        return function(rates=rates, link=link, **values)
+    Args:
+        default: the link that ``--bandwidth`` is about, if ``--link`` does not say.
+    """
 
-    decorated: Callable[..., Answers] = collected
-    options = [
+    def decorate(function: Callable[..., Answers]) -> Callable[..., Answers]:
+        @functools.wraps(function)
+        def collected(
+            chip: str | None, edition: str | None, hardware_files: tuple[str, ...], per: str, peak: float | None,
+            bandwidth: float | None, link: str, **values: Any,
+        ) -> Answers:  # fmt: skip
+            rates = _rates(chip, edition, hardware_files, per)
+            if peak is not None:
+                rates = rates.with_peak(peak)
+            if bandwidth is not None:
+                rates = rates.with_link(link, bandwidth)
+            return function(rates=rates, link=link, **values)
+
+        decorated: Callable[..., Answers] = collected
+        for option in reversed(_rate_options(default)):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+rate_options = rates_over("hbm")
+"""The same for work on the device's own memory."""
+
+
+def _rate_options(default: str) -> list[Callable[[Callable[..., Answers]], Callable[..., Answers]]]:
+    return [
         click.option("--chip", help="Name of the chip, such as v5e, tpu7x or H100."),
         hardware_options,
         click.option(
@@ -180,14 +222,11 @@ def rate_options(function: Callable[..., Answers]) -> Callable[..., Answers]:
         click.option(
             "--link",
             type=click.Choice(["hbm", "vmem", "ici", "dcn", "pcie", "scale-up", "scale-out"]),
-            default="hbm",
+            default=default,
             show_default=True,
             help="What carries the bytes.",
         ),
     ]
-    for option in reversed(options):
-        decorated = option(decorated)
-    return decorated
 
 
 def _rates(chip: str | None, edition: str | None, files: tuple[str, ...], per: str) -> Rates:

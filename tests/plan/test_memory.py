@@ -1,0 +1,149 @@
+"""Memory of training and of caches."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tpuprof.errors import UsageError
+from tpuprof.perfmodel.derivation import Quantity
+from tpuprof.plan import (
+    StateTypes,
+    TrainingSplit,
+    cache,
+    kv_bytes_per_sequence,
+    kv_bytes_per_token,
+    kv_sharding,
+    load_model,
+    memory,
+    param_counts,
+    remat_policy,
+    state_bytes,
+    training_memory,
+)  # fmt: skip
+from tpuprof.plan.state import memory_answers
+
+LLAMA = load_model("llama3-70b")
+FULL = remat_policy("block-inputs")
+
+
+def test_zero_stages_split_one_thing_more_each() -> None:
+    types = StateTypes("bf16", "f32", ("f32", "f32"), "f32")
+    found = [state_bytes(100.0, types, zero=stage, data=4, model_split=2) for stage in (0, 1, 2, 3)]
+    assert found[0] == {"weights": 100, "gradients": 200, "optimizer": 600}
+    assert found[1] == {"weights": 100, "gradients": 200, "optimizer": 150}
+    assert found[2] == {"weights": 100, "gradients": 50, "optimizer": 150}
+    assert found[3] == {"weights": 25, "gradients": 50, "optimizer": 150}
+    with pytest.raises(UsageError, match="no ZeRO stage 4"):
+        state_bytes(1, types, zero=4)
+    with pytest.raises(UsageError, match="number of parameters is -1"):
+        state_bytes(-1, types)
+
+
+def test_types_have_many_names_and_words() -> None:
+    assert StateTypes("bfloat16", None, ("float32",), "fp32") == StateTypes("bf16", None, ("f32",), "f32")
+    assert StateTypes().text() == "bf16 weights, bf16 gradients, moments f32+f32"
+    assert StateTypes("f8e4m3fn", None, ()).bytes_per_param == {"weights": 1, "gradients": 0, "optimizer": 0}
+    with pytest.raises(UsageError, match="is no element type"):
+        StateTypes("bf17")
+
+
+@given(st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 4]), st.integers(0, 3))
+def test_devices_together_hold_no_less_than_the_model(data: int, tensor: int, pipeline: int, zero: int) -> None:
+    split = TrainingSplit(data, tensor, pipeline, zero=zero)
+    found = training_memory(LLAMA, 65536, FULL, split=split)
+    devices = data * tensor * pipeline
+    params = param_counts(LLAMA).all
+    assert found["weights"] * devices == pytest.approx(2 * params * (1 if zero == 3 else data))
+    assert found["optimizer"] * devices == pytest.approx(8 * params * (1 if zero >= 1 else data))
+    assert found["activations"] * devices == pytest.approx(80 * 2 * 65536 * 8192)
+    assert found["logits"] * data * tensor == pytest.approx(2 * 4 * 65536 * 128256)
+
+
+def test_the_book_s_llama_fits_in_eleven_terabytes() -> None:
+    types = StateTypes("bf16", None, ("f32", "f32"))
+    found = training_memory(LLAMA, 4_000_000, FULL, types=types, split=TrainingSplit(zero=0))
+    assert found["weights"] + found["optimizer"] == pytest.approx(700e9, rel=0.01)
+    assert 2 * found["activations"] == pytest.approx(10.5e12, rel=0.01)  # the book keeps two checkpoints per layer
+
+
+def test_experts_are_split_over_their_own_axis() -> None:
+    mixtral = load_model("mixtral-8x7b")
+    counts = param_counts(mixtral)
+    routed = counts.total["routed-experts"]
+    found = training_memory(mixtral, 8, FULL, split=TrainingSplit(data=8, expert=4, zero=0))
+    assert found["weights"] == pytest.approx(2 * (routed / 4 + counts.all - routed))
+    sharded = training_memory(mixtral, 8, FULL, split=TrainingSplit(data=8, expert=4, zero=3))
+    assert sharded["weights"] == pytest.approx(2 * counts.all / 8)
+
+
+def test_what_is_kept_and_what_one_layer_needs() -> None:
+    whole = training_memory(LLAMA, 1024, remat_policy("everything"))
+    least = training_memory(LLAMA, 1024, FULL)
+    assert whole["working"] == 0
+    assert least["working"] == pytest.approx(whole["activations"] / 80)
+    offloaded = training_memory(LLAMA, 1024, remat_policy("full"), split=TrainingSplit(in_flight=3))
+    assert offloaded["activations"] == 3 * least["activations"]
+    assert offloaded["host"] == 0
+
+
+def test_impossible_splits_are_refused() -> None:
+    with pytest.raises(UsageError, match="81 pipeline stages are more than 80 layers"):
+        training_memory(LLAMA, 1, FULL, split=TrainingSplit(pipeline=81))
+    with pytest.raises(UsageError, match="3 expert-parallel devices are not part of 4"):
+        TrainingSplit(data=4, expert=3)
+    with pytest.raises(UsageError, match="degree tensor is 0"):
+        TrainingSplit(tensor=0)
+
+
+def test_answers_say_whether_it_fits() -> None:
+    split = TrainingSplit(data=8, tensor=1)
+    found = memory_answers(LLAMA, 65536, FULL, split, StateTypes(), Quantity(96e9, "B"))
+    assert found["fits"].value is False
+    assert found["headroom"].number() == pytest.approx(96e9 - found["memory"].number())
+    assert sum(step.value for step in found["memory"].steps) == pytest.approx(found["memory"].number())  # type: ignore[misc]
+
+
+def test_caches_of_all_kinds() -> None:
+    (layer,) = LLAMA.layer_counts
+    assert kv_bytes_per_token(layer, "int8") * 80 == 163_840
+    deepseek = load_model("deepseek-v3")
+    assert {kv_bytes_per_token(layer) for layer in deepseek.layer_counts} == {2 * (512 + 64)}
+    gemma = load_model("gemma3-27b")
+    each = 2 * 2 * 16 * 128
+    assert kv_bytes_per_sequence(gemma, 512) == 62 * each * 512
+    assert kv_bytes_per_sequence(gemma, 32768) == each * (52 * 1024 + 10 * 32768)
+    assert cache.cache_answers(LLAMA, "int4", None, 1)["per-token"].number() == 81_920
+    with pytest.raises(UsageError, match="context is 0"):
+        kv_bytes_per_sequence(LLAMA, 0)
+
+
+def test_answers_of_a_cache_add_up() -> None:
+    found = cache.cache_answers(load_model("gemma2-9b"), "bf16", 8192, 3)
+    assert next(iter(found)) == "batch"
+    assert found["batch"].number() == 3 * found["per-sequence"].number()
+    assert found["per-sequence"].number() == 21 * 2 * 2 * 8 * 256 * (4096 + 8192)
+    assert any("window" in sentence for sentence in found["batch"].assumptions)
+
+
+@given(st.integers(1, 64), st.integers(1, 256), st.one_of(st.none(), st.integers(1, 100)))
+def test_the_cache_is_split_over_all_chips(heads: int, chips: int, batch: int | None) -> None:
+    found = kv_sharding(heads, chips, batch).value
+    assert isinstance(found, dict)
+    total = found["heads"] * found["batch"] * found.get("tokens", 1)
+    assert total == chips
+    assert heads % found["heads"] == 0
+    assert batch is None or batch % found["batch"] == 0
+
+
+def test_parts_that_contradict_are_refused() -> None:
+    with pytest.raises(UsageError, match="nothing to add up"):
+        memory.memory_of_parts({})
+    with pytest.raises(UsageError, match="bytes of x is nan"):
+        memory.memory_of_parts({"x": float("nan")})
+    with pytest.raises(UsageError, match="Either the hidden width or the number of checkpoints"):
+        memory.checkpoint_elements(8)
+    assert memory.memory_of_parts({"x": 0.0}, capacity=1.0)["chips"].value == 1
+    found = memory.memory_of_parts({"x": 100.0}, chips=4, capacity=30.0)
+    assert (found["fits"].value, found["free"].value, found["chips"].value) == (True, 5.0, 4)
