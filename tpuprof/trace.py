@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -289,7 +290,19 @@ class Trace:
         """Those rows (with columns ``device`` and ``step``) that lie in counted steps; all of them without steps."""
         from tpuprof.tables.stats import in_counted_steps
 
-        return rows if self.step_source == "none" else in_counted_steps(rows, self.steps)
+        if self.step_source == "none":
+            return rows
+        mask = self.counted_ops if rows is self.ops else in_counted_steps(rows, self.steps)
+        return rows if mask.all() else rows[mask].reset_index(drop=True)
+
+    @cached_property
+    def counted_ops(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """For each row of ``ops`` whether it lies in a counted step; all do without steps."""
+        from tpuprof.tables.stats import in_counted_steps
+
+        if self.step_source == "none":
+            return np.ones(len(self.ops), np.bool_)
+        return in_counted_steps(self.ops, self.steps)
 
     def op_stats(self, by: str = "op") -> pd.DataFrame:
         """Ops aggregated by ``op``, ``kind``, ``scope``, ``source`` or ``module``, largest self time first."""
@@ -314,6 +327,10 @@ class Trace:
 
     def breakdown(self) -> dict[str, Any] | None:
         """The mean step divided into its parts, over all cores and per core; null without device work."""
+        return copy.deepcopy(self._breakdown)
+
+    @cached_property
+    def _breakdown(self) -> dict[str, Any] | None:
         from tpuprof.tables.stats import breakdown
 
         reasons = [core.clocks.reason for core in self.built.cores if core.clocks.reason is not None]

@@ -282,7 +282,11 @@ class FakeTrace:
         )
 
     def counted(self, rows: pd.DataFrame) -> pd.DataFrame:
-        return stats.in_counted_steps(rows, self.steps)
+        return rows[stats.in_counted_steps(rows, self.steps)]
+
+    @property
+    def counted_ops(self) -> np.ndarray[Any, Any]:
+        return stats.in_counted_steps(self.ops, self.steps)
 
     def op_stats(self, by: str = "op") -> pd.DataFrame:
         factor = len(self.devices) * self.n_steps

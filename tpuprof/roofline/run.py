@@ -71,13 +71,9 @@ def roofline(trace: Trace, options: HardwareOptions = NO_OPTIONS) -> Roofline:
     """
     hardware = run_hardware(trace.devices, options)
     rates = None if hardware.chip is None else rates_of(hardware.chip)
-    rows = trace.ops[["device", "step", "self_ps"]].assign(info=trace.op_rows)
-    counted = trace.counted(rows)
-    works = op_work(
-        trace.built.infos,
-        counted["info"].to_numpy(np.int64),
-        counted["self_ps"].to_numpy(np.int64, na_value=0),
-    )
+    counted = trace.counted_ops
+    self_ps = trace.ops["self_ps"].to_numpy(np.int64, na_value=0)
+    works = op_work(trace.built.infos, trace.op_rows[counted], self_ps[counted])
     works = works if rates is None else plausible(works, rates)
     pairs = int(trace.steps["counted"].sum())
     mean = trace.breakdown()

@@ -51,11 +51,11 @@ def step_statistics(steps: pd.DataFrame) -> dict[str, float | int | None]:
     }
 
 
-def in_counted_steps(rows: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
-    """Those rows (with columns ``device`` and ``step``) that lie in counted steps."""
+def in_counted_steps(rows: pd.DataFrame, steps: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """For each row (with columns ``device`` and ``step``) whether it lies in a counted step."""
     wanted = steps[steps["counted"]]
     if len(wanted) == len(steps) and not bool(rows["step"].isna().any()):
-        return rows
+        return np.ones(len(rows), np.bool_)
     # One integer per (core, step): joining text keys would cost more than everything else.
     numbers = np.unique(steps["step"].to_numpy())
     width = len(numbers) + 1
@@ -66,7 +66,7 @@ def in_counted_steps(rows: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
         codes = frame["device"].cat.set_categories(steps["device"].cat.categories).cat.codes.to_numpy(np.int64)
         return codes * width + at
 
-    return rows[np.isin(key(rows), key(wanted))].reset_index(drop=True)
+    return np.isin(key(rows), key(wanted))
 
 
 def breakdown(
