@@ -67,9 +67,10 @@ def _by_place(findings: Iterable[Finding]) -> dict[tuple[str, str], list[Finding
 
 
 def _differ(one: Finding, other: Finding) -> bool:
-    if one.impact_fraction is None or other.impact_fraction is None:
-        return False
-    return abs(one.impact_fraction - other.impact_fraction) >= WORTH
+    if not (one.impact_ps and other.impact_ps and one.impact_fraction and other.impact_fraction):
+        return (one.impact_ps or 0.0) != (other.impact_ps or 0.0)
+    step_ps = max(one.impact_ps / one.impact_fraction, other.impact_ps / other.impact_fraction)
+    return abs(one.impact_ps - other.impact_ps) >= WORTH * step_ps
 
 
 def _one(one: Finding, other: Finding) -> FindingChange:

@@ -38,6 +38,7 @@ class Cause:
         new_ps: in the new run.
         delta_ps: the difference.
         share: of the whole difference; null where that is zero or goes the other way.
+        happened: what became of it, in words; may be empty.
         message: one sentence with the numbers.
         rows: what it consists of, the largest first.
         related: what else differs there.
@@ -53,6 +54,7 @@ class Cause:
     new_ps: float
     delta_ps: float
     share: float | None
+    happened: str
     message: str
     rows: tuple[Row, ...]
     related: tuple[Difference, ...]
@@ -70,6 +72,7 @@ class Cause:
             "new_ps": self.new_ps,
             "delta_ps": self.delta_ps,
             "share": self.share,
+            "happened": self.happened or None,
             "message": self.message,
             "evidence": [row.to_json() for row in self.rows],
             "related": [difference.to_json() for difference in self.related],
@@ -128,6 +131,7 @@ def _cause(part: Delta, total: float, differences: Sequence[Difference]) -> Caus
         new_ps=part.new_ps,
         delta_ps=part.delta_ps,
         share=part.delta_ps / total if total and part.delta_ps * total > 0 else None,
+        happened=happened(main),
         message=_message(title, main, part, several=several),
         rows=tuple(part.rows[:_ROWS]),
         related=tuple(related[:_RELATED]),
@@ -139,20 +143,21 @@ def _message(title: str, main: Row, part: Delta, *, several: bool) -> str:
     sign = "+" if part.delta_ps > 0 else "-"
     times = f"{format_ps(part.base_ps)} to {format_ps(part.new_ps)} per step ({sign}{format_ps(abs(part.delta_ps))})"
     most = f"; most of it {main.group}" if several else ""
-    return f"{title}: {times}{most}{_happened(main)}."
+    fate = happened(main)
+    return f"{title}: {times}{most}{f'; {fate}' if fate else ''}."
 
 
-def _happened(row: Row) -> str:
-    """What became of it, in words."""
+def happened(row: Row) -> str:
+    """What became of a row, in words; empty for time without ops that grew or shrank."""
     slower = row.delta_ps > 0
     if row.change == "count" and row.count_base is not None and row.count_new is not None:
-        return f"; it runs {row.count_new:g} instead of {row.count_base:g} times"
+        return f"it runs {row.count_new:g} instead of {row.count_base:g} times"
     return {
-        "new": "; the base does not have it",
-        "gone": "; the new run does not have it",
-        "moved": "; it moved to another place",
-        "split": "; the compiler split it",
-        "merged": "; the compiler merged it",
-        "exposure": f"; {'less' if slower else 'more'} of it is hidden",
-        "duration": f"; each takes {'longer' if slower else 'less'}" if row.count_base is not None else "",
+        "new": "the base does not have it",
+        "gone": "the new run does not have it",
+        "moved": "it moved to another place",
+        "split": "the compiler split it",
+        "merged": "the compiler merged it",
+        "exposure": f"{'less' if slower else 'more'} of it is hidden",
+        "duration": f"each takes {'longer' if slower else 'less'}" if row.count_base is not None else "",
     }.get(row.change, "")
