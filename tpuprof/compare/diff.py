@@ -166,6 +166,13 @@ def diff(
     )
 
 
+def not_compared(new: Trace | Samples | Sequence[Trace | Samples], reason: str) -> Diff:
+    """A comparison that cannot be made, since there is nothing like the run: ``cannot_tell`` with the reason."""
+    side = as_captures(new)
+    told = Verdict("cannot_tell", reason, n_new=sum(len(c.samples.step_ps) for c in side), captures_new=len(side))
+    return Diff(told, (), side, Thresholds(), evidence=evidence((), side, None, (None, None)))
+
+
 def _comparable(told: Verdict, sides: tuple[tuple[Capture, ...], tuple[Capture, ...]]) -> Verdict:
     """The verdict; ``cannot_tell`` if any two captures of the sides cannot be held against each other."""
     reasons: list[str] = []

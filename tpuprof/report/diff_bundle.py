@@ -28,7 +28,7 @@ _ABOUT = """\
 # A comparison made by tpuprof {version}
 
 - `diff.json`: all numbers; `diff.html`, `diff.md`: the same to read
-- `SIDE/steps-N.csv`: the step times of each capture; `tpuprof check new/steps-1.csv --against base/steps-1.csv` judges them
+- `SIDE/steps-N.csv`: the step times of each capture, which `tpuprof diff base/steps-1.csv new/steps-1.csv` judges again
 - `SIDE/tpuprof.json`: versions, flags and settings that the capture noted
 - `SIDE/hlo/NAME.hlo.pb`: the programs that ran, as HloProto
 

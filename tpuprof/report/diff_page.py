@@ -83,12 +83,15 @@ def sides_listing(document: dict[str, Any]) -> Listing:
 
 def evidence_listing(document: dict[str, Any]) -> Listing:
     """What somebody else needs, with what is missing."""
-    rows = [
-        {"what": slot["what"], **{side: slot[side] or f"MISSING. {slot['hint']}" for side in ("base", "new")}}
-        for slot in document["evidence"]
-    ]
+    slots = document["evidence"]
+    rows = [{"what": slot["what"], **{side: slot[side] or "MISSING" for side in ("base", "new")}} for slot in slots]
+    hints: dict[str, list[str]] = {}
+    for slot in slots:
+        if slot["base"] is None or slot["new"] is None:
+            hints.setdefault(slot["hint"], []).append(slot["what"])
+    notes = tuple(f"Missing {', '.join(names)}: {hint}" for hint, names in hints.items())
     fields = (Field("what", "what", role="name"), Field("base", "base", role="name"), Field("new", "new", role="name"))
-    return Listing("Evidence", "slot", fields, rows, len(rows))
+    return Listing("What it takes to look into it", "slot", fields, rows, len(rows), notes)
 
 
 def _interval(document: dict[str, Any]) -> str:

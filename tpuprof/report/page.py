@@ -57,14 +57,14 @@ def page_text(page: Page, screen: Screen) -> str:
     """The page for a terminal."""
     severity = _STYLES.get(page.severity, "bold green")
     head = Text.assemble((f"{page.command}: ", "dim"), (page.title, "bold"))
-    blocks: list[RenderableType] = [Group(head, Text.assemble((page.verdict, severity), f": {page.lead}"))]
+    blocks: list[RenderableType] = [Group(head, Text(page.lead, style=severity))]
     blocks += [_draw_section(section, screen) for section in page.sections]
     return to_text(Group(*(Padding(block, (0, 0, int(block is not blocks[-1]), 0)) for block in blocks)), screen)
 
 
 def page_markdown(page: Page) -> str:
     """The page as GitHub-flavoured Markdown."""
-    lines = [f"## {md(page.command)}: {md(page.title)}", "", f"**{md(page.verdict)}**: {md(page.lead)}", ""]
+    lines = [f"## {md(page.command)}: {md(page.title)}", "", f"**{md(page.lead)}**", ""]
     for section in page.sections:
         lines += [f"### {md(section.title)}", ""]
         lines += [line for text in section.text for line in (md(text), "")]
