@@ -76,5 +76,5 @@ def _mfu(trace: Trace) -> Figure:
 
     used = roofline(trace, HardwareOptions()).utilisation
     if used.mfu is None:
-        return Figure(None, reason="The model FLOPs of the step or the peak of the chip are unknown.")
+        return Figure(None, reason=used.reason or "The model FLOPs of the step or the peak of the chip are unknown.")
     return Figure(float(used.mfu), at_least=used.is_lower_bound)

@@ -13,7 +13,7 @@ from tpuprof.compare.capture import Capture
 from tpuprof.errors import HloError
 from tpuprof.export.redact_hlo import redact_hlo
 from tpuprof.export.redaction import redactor_for
-from tpuprof.masking import mask_credentials, mask_text
+from tpuprof.masking import MASK, mask_credentials, mask_text
 from tpuprof.redact import Redactor
 from tpuprof.report.diff import render_diff
 from tpuprof.report.plain import to_json
@@ -88,11 +88,11 @@ def masked(value: Any) -> Any:
 
 
 def _masked_setting(name: str, value: str) -> str:
-    """A text under a name, which may say that it is a secret; and flags, word by word."""
-    hidden = mask_text(f"{name.replace(' ', '_')}={value.replace(' ', '_')}")
-    if hidden.endswith("=***"):
-        return "***"
-    return mask_text(value) if value.lstrip().startswith("-") else mask_credentials(value)
+    """A text under a name, which may say that it is a secret; its words may be settings of their own."""
+    if mask_text(f"{name.replace(' ', '_')}=x").endswith(MASK):
+        return MASK
+    words = mask_text(value)
+    return words if words != " ".join(value.split()) else mask_credentials(value)
 
 
 def _files(diff: Diff, document: Mapping[str, Any], redactor: Redactor) -> Iterator[tuple[str, bytes]]:

@@ -88,7 +88,7 @@ def evidence_listing(document: dict[str, Any]) -> Listing:
     hints: dict[str, list[str]] = {}
     for slot in slots:
         if slot["base"] is None or slot["new"] is None:
-            hints.setdefault(slot["hint"], []).append(slot["what"])
+            hints.setdefault(clean(slot["hint"]), []).append(clean(slot["what"]))
     notes = tuple(f"Missing {', '.join(names)}: {hint}" for hint, names in hints.items())
     fields = (Field("what", "what", role="name"), Field("base", "base", role="name"), Field("new", "new", role="name"))
     return Listing("What it takes to look into it", "slot", fields, rows, len(rows), notes)
