@@ -74,6 +74,8 @@ def sides_listing(document: dict[str, Any]) -> Listing:
     rows: list[dict[str, Any]] = []
     for side in ("base", "new"):
         facts = document[side]
+        if facts is None:  # there was nothing to compare with
+            continue
         several = facts["n_captures"] > 1
         name = f"{facts['n_captures']} captures" if several else facts["name"]
         rows.append({"side": side, "name": name, **facts["steps"]})
