@@ -109,7 +109,9 @@ def _against_baseline(
     from tpuprof.history.facts import check_tags
 
     tags = check_tags({key: value for key, value in declared.items() if value is not None})
-    stored = stored_side(reading(store_url, output), name, new[0], tags)
+    store = reading(store_url, output)
+    each = [stored_side(store, name, run, tags) for run in new]
+    stored = next((one for one in each if one.unlike), each[0])  # every capture has to be like the baseline
     rules, limits = asked
     made = run_check(
         new, stored.samples, rules, limits, against_name=f"baseline {name}", unlike=stored.unlike, notes=stored.notes
