@@ -97,8 +97,7 @@ def test_one_step_a_side_is_explained_and_not_judged() -> None:
 
 
 def test_runs_without_any_steps_are_one_long_step_each(monkeypatch: pytest.MonkeyPatch, base: tpuprof.Trace) -> None:
-    from tpuprof.compare import diff as _function  # noqa: F401
-    from tpuprof.compare.diff import _one_step
+    from tpuprof.compare.comparison import _one_step
     from tpuprof.compare.outcome import Verdict
 
     made = diff(base, base)

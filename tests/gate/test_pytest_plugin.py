@@ -22,7 +22,7 @@ MS = 1_000_000_000
 def session(pytester: pytest.Pytester):
     """Runs the tests of a text with the plugin: the outcome."""
     # The installed entry point may or may not be there; exactly one of the two ways loads the plugin.
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:xdist -p no:hypothesispytest\n")
 
     def call(text: str, *words: str) -> pytest.RunResult:
         pytester.makepyfile(test_it=text)

@@ -258,7 +258,8 @@ def test_only_time_tells_of_files_from_the_future(tmp_path: Path) -> None:
     assert not is_settled(run, state, 60.0, now)
     assert not is_settled(run, state, 60.0, now + 59)
     assert is_settled(run, state, 60.0, now + 60)
-    next(run_path.iterdir()).open("ab").write(b"more")
+    file = next(run_path.iterdir())
+    file.write_bytes(file.read_bytes() + b"more")
     assert not is_settled(run, state, 60.0, now + 70)
     assert is_settled(run, state, 60.0, now + 130)
 

@@ -52,7 +52,7 @@ def command(
     limits = thresholds(given)
     target = None if bundle is None else _bundle_path(bundle, output)
     sides = load_side((base, *more_base), output, step_program), load_side(new, output, step_program)
-    from tpuprof.compare.diff import diff
+    from tpuprof.compare.comparison import diff
     from tpuprof.report.diff import diff_document, render_diff
 
     made = diff(*sides, limits, paired=paired)

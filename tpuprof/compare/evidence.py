@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from tpuprof.compare.capture import Capture, step_figures
-from tpuprof.compare.explain import Explanation
+from tpuprof.compare.explanation import Explanation
 from tpuprof.masking import mask_text
 from tpuprof.text import plural
 from tpuprof.units import format_percent, format_ps

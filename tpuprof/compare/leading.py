@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tpuprof.compare.advice import advice
 from tpuprof.compare.circumstances import Difference
-from tpuprof.compare.explain import Explanation
+from tpuprof.compare.explanation import Explanation
 from tpuprof.compare.rows import Row
 from tpuprof.compare.scopes import Delta, by_scope
 from tpuprof.tables.scopes import NO_SCOPE
@@ -85,7 +86,8 @@ def leading_causes(
 ) -> tuple[Cause, ...]:
     """The largest parts of the difference that go in its direction; of a difference of 0 the largest either way.
 
-    Parts below a hundredth of the difference (or of all changes, where they cancel) are left out.
+    What counts is how much of a part is no chance (see ``Row.sure_ps``). Parts that may be all chance, or are below a
+    hundredth of the difference (or of all changes, where they cancel), are left out.
     """
     total = explanation.step_delta_ps
     if total is None:
@@ -93,8 +95,19 @@ def leading_causes(
     parts = [part for region in by_scope(explanation.rows) for part in _specific(region)]
     floor = _WORTH * max(abs(total), sum(abs(part.delta_ps) for part in parts) * _WORTH)
     wanted = [part for part in parts if abs(part.delta_ps) > floor and (not total or part.delta_ps * total > 0)]
-    wanted.sort(key=lambda part: (-abs(part.delta_ps), part.name))
+    sure = {id(part): _sure_ps(part) for part in wanted}
+    wanted = [part for part in wanted if sure[id(part)] > 0]
+    wanted.sort(key=lambda part: (-sure[id(part)], -abs(part.delta_ps), part.name))
     return tuple(_cause(part, total, differences) for part in wanted[:most])
+
+
+def _sure_ps(part: Delta) -> float:
+    """How much of a part is no chance, without its sign; errors of its rows add up as if they were independent."""
+    if len(part.rows) == 1:
+        return part.rows[0].sure_ps
+    error = math.sqrt(sum((row.error_ps or 0.0) ** 2 for row in part.rows))
+    by_count = abs(sum(row.count_effect_ps for row in part.rows))
+    return max(abs(part.delta_ps) - 2 * error, min(by_count, abs(part.delta_ps)), 0.0)
 
 
 def _specific(region: Delta) -> Iterable[Delta]:

@@ -11,7 +11,7 @@ from tpuprof.compare.capture import Capture
 from tpuprof.gate.judging import Kept
 
 if TYPE_CHECKING:
-    from tpuprof.compare.diff import Diff
+    from tpuprof.compare.comparison import Diff
 
 Outcome = Literal["pass", "warn", "fail", "cannot_tell"]
 EXCEEDED, UNKNOWN = "TPU611", "TPU612"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tpuprof.compare.capture import as_captures
-from tpuprof.compare.diff import NOT_COMPARABLE, Diff, diff, not_compared
+from tpuprof.compare.comparison import NOT_COMPARABLE, Diff, diff, not_compared
 from tpuprof.gate.budgets import Rules
 from tpuprof.gate.check import Check
 from tpuprof.gate.judging import judge_budgets

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tpuprof.compare.capture import side_json
-from tpuprof.compare.diff import not_compared
+from tpuprof.compare.comparison import not_compared
 from tpuprof.gate.check import budget_findings
 from tpuprof.report.diff import diff_document, render_diff
 from tpuprof.report.diff_page import diff_page, sentence, sides_listing

@@ -14,7 +14,7 @@ from tpuprof.report.page import page_html, page_markdown, page_text
 from tpuprof.report.plain import jsonable, to_json
 
 if TYPE_CHECKING:
-    from tpuprof.compare.diff import Diff
+    from tpuprof.compare.comparison import Diff
     from tpuprof.report.screen import Screen
 
 GROUPINGS = ("op", "kind", "scope", "source")

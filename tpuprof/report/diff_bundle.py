@@ -19,7 +19,7 @@ from tpuprof.report.diff import render_diff
 from tpuprof.report.plain import to_json
 
 if TYPE_CHECKING:
-    from tpuprof.compare.diff import Diff
+    from tpuprof.compare.comparison import Diff
     from tpuprof.trace import Trace
 
 MAX_PROGRAMS = 32

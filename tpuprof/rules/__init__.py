@@ -1,7 +1,7 @@
 """The pages of rules: what a finding or a quality entry means and what to do about it.
 
-Rules ``TPU1nn`` stand for quality entries, one each, and have their pages here, as have rules ``TPU6nn``, which stand for
-what comparisons and the gate say; the pages of all other rules come with the analyzers that use them.
+Rules ``TPU1nn`` stand for quality entries, one each, and have their pages here, as have the rules ``TPU6nn`` of
+comparisons and the gate; the pages of all other rules come with the analyzers that use them.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def analyzer_page(analyzer: Analyzer, rule: str) -> Page:
 
 
 def all_pages(analyzers: Iterable[Analyzer | Outcome] | None = None) -> tuple[Page, ...]:
-    """The pages of all quality entries, of comparisons and of the rules of analyzers (null: the installed ones), by rule.
+    """The pages of quality entries, of comparisons and of the rules of analyzers (null: the installed ones), by rule.
 
     Rules of which an analyzer brings no page are left out: a missing page is its fault, not the reader's.
     """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tpuprof.compare.capture import Capture, as_captures, side_json, typical
 from tpuprof.compare.circumstances import Difference, comparability
 from tpuprof.compare.evidence import Slot, evidence
-from tpuprof.compare.explain import Explanation, explain
+from tpuprof.compare.explanation import Explanation, explain
 from tpuprof.compare.finding_changes import FindingChange, finding_changes
 from tpuprof.compare.leading import Cause, leading_causes
 from tpuprof.compare.outcome import Thresholds, Verdict
