@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import tpuprof.compare.verdict  # noqa: F401 - sessions inside this process drop what they import, and numpy loads once
 from tpuprof.errors import InputError, UsageError
 from tpuprof.gate import metering
 from tpuprof.gate.metering import Meter, Wanted, baseline_path, judge_test, read_baseline, wanted_of, write_baseline
@@ -165,7 +166,7 @@ def test_a_baseline_is_stored_and_kept(session, pytester: pytest.Pytester) -> No
     session(text(1.08, marker="min_effect='20 %'", seed=2), *where).assert_outcomes(passed=1)
     session(text(1.08, marker="baseline=False", seed=2), *where).assert_outcomes(passed=1)
 
-    pytester.makeini("[pytest]\ntpuprof_baselines = baselines\ntpuprof_strict = true\n")
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:xdist -p no:hypothesispytest\ntpuprof_baselines = baselines\ntpuprof_strict = true\n")
     session(text(1.08, seed=2)).assert_outcomes(failed=1)
     document = json.loads(file.read_text())
     file.write_text(json.dumps({**document, "hardware": "8 × TPU v9"}))
