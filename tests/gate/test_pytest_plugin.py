@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -16,18 +17,21 @@ from tpuprof.gate.metering import Meter, Wanted, baseline_path, judge_test, read
 
 pytest_plugins = ["pytester"]
 
+# Where the distribution is installed, its entry point loads the plugin; loading it twice is an error.
+_INSTALLED = any(entry.value == "tpuprof.pytest_plugin" for entry in entry_points(group="pytest11"))
+PLUGIN = () if _INSTALLED else ("-p", "tpuprof.pytest_plugin")
+INI = "[pytest]\naddopts = -p no:cacheprovider -p no:xdist -p no:hypothesispytest\n"
 MS = 1_000_000_000
 
 
 @pytest.fixture
 def session(pytester: pytest.Pytester):
     """Runs the tests of a text with the plugin: the outcome."""
-    # The installed entry point may or may not be there; exactly one of the two ways loads the plugin.
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:xdist -p no:hypothesispytest\n")
+    pytester.makeini(INI)
 
     def call(text: str, *words: str) -> pytest.RunResult:
         pytester.makepyfile(test_it=text)
-        return pytester.runpytest_inprocess("-p", "tpuprof.pytest_plugin", *words)
+        return pytester.runpytest_inprocess(*PLUGIN, *words)
 
     return call
 
@@ -166,7 +170,7 @@ def test_a_baseline_is_stored_and_kept(session, pytester: pytest.Pytester) -> No
     session(text(1.08, marker="min_effect='20 %'", seed=2), *where).assert_outcomes(passed=1)
     session(text(1.08, marker="baseline=False", seed=2), *where).assert_outcomes(passed=1)
 
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:xdist -p no:hypothesispytest\ntpuprof_baselines = baselines\ntpuprof_strict = true\n")
+    pytester.makeini(f"{INI}tpuprof_baselines = baselines\ntpuprof_strict = true\n")
     session(text(1.08, seed=2)).assert_outcomes(failed=1)
     document = json.loads(file.read_text())
     file.write_text(json.dumps({**document, "hardware": "8 × TPU v9"}))
