@@ -176,3 +176,11 @@ def test_figures_of_a_trace(runs: tuple[Path, Path]) -> None:
     assert found["memory_peak"].value is None
     assert found["memory_peak"].reason
     assert found["recompiles"].reason
+
+
+def test_the_budgets_of_the_documentation_are_valid(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs/howto-ci.md").read_text(encoding="utf-8")
+    block = text.partition("```toml\n")[2].partition("```")[0]
+    found = rules(tmp_path, block, "pyproject.toml")
+    assert [budget.name for budget in found.budgets] == list(KINDS)
+    assert found.thresholds.absolute_ps == 50_000_000

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tpuprof.gate.watch import Examined
 
 FOLDER = "tpuprof-watch"
+WEBHOOK = "TPUPROF_WEBHOOK"
 _SHORTEST_S = 1.0
 
 
@@ -33,7 +34,13 @@ _SHORTEST_S = 1.0
 @click.option("--budget", "budget_path", metavar="FILE", help="TOML file with budgets and thresholds.")
 @click.option("--hardware", metavar="NAME", help="The name of the hardware, as given to history add.")
 @click.option("--program", metavar="NAME", help="The name of the program, as given to history add.")
-@click.option("--webhook", metavar="URL", help="Post the outcome of each run as JSON to this address.")
+@click.option(
+    "--webhook",
+    metavar="URL",
+    envvar=WEBHOOK,
+    help=f"Post the outcome of each run as JSON to this address. Default: the environment variable {WEBHOOK}, which, "
+    "unlike an option, other users of the machine do not see.",
+)
 @click.option("--once", is_flag=True, help="Look once and end, with the exit code of the worst new run.")
 @click.option("--interval", default="60s", show_default=True, metavar="TIME", help="How long to wait between looks.")
 @click.option(
