@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from tpuprof.trace import Trace
 
 
+MOST_TIMES = 2_000
+"""As many step times of a side are in the document at most."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Capture:
     """One capture of a side.
@@ -56,6 +60,7 @@ def side_json(captures: Sequence[Capture], explained: Capture | None) -> dict[st
         "name": None if shown is None else shown.name,
         "n_captures": len(captures),
         "steps": step_figures(times),
+        "step_ps": _thinned(times),
         "captures": [
             {
                 "name": each.name,
@@ -66,6 +71,14 @@ def side_json(captures: Sequence[Capture], explained: Capture | None) -> dict[st
         ],
         "run": None if shown is None or shown.trace is None else _run(shown.trace),
     }
+
+
+def _thinned(times: Sequence[float]) -> list[float]:
+    """The times in order; of too many as many of the sorted ones, evenly spaced, which keep the distribution."""
+    if len(times) <= MOST_TIMES:
+        return list(times)
+    ordered = sorted(times)
+    return [ordered[round(at * (len(ordered) - 1) / (MOST_TIMES - 1))] for at in range(MOST_TIMES)]
 
 
 def step_figures(times: Sequence[float]) -> dict[str, float | int | None]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from tpuprof.report import bars
+from tpuprof.report.diff_charts import delta_figure, steps_figures
 from tpuprof.report.facts import Notice, quality_notices
 from tpuprof.report.listing import Field, Listing, show_count, show_text
 from tpuprof.report.page import Page, Section
@@ -24,7 +26,7 @@ def diff_page(document: dict[str, Any]) -> Page:
     """The page of a comparison."""
     sections = [
         Section("Causes, the largest first", (), tuple(_causes(document))) if document["causes"] else None,
-        Section("Both sides", tuple(_notes(document)), (), sides_listing(document)),
+        Section("Both sides", tuple(_notes(document)), (), sides_listing(document), partial(steps_figures, document)),
         _groups(document),
         _differences(document),
         _changes(document),
@@ -166,7 +168,7 @@ def _groups(document: dict[str, Any]) -> Section:
     )
     fields = tuple(field for field in _GROUP_FIELDS if by == "op" or field.key != "scope")
     listing = Listing(f"Where the difference is: mean per step, by {by}", _NOUNS[by], fields, shown, len(rows), notes)
-    return Section("Where the difference is", (), (), listing)
+    return Section("Where the difference is", (), (), listing, partial(delta_figure, document))
 
 
 def _differences(document: dict[str, Any]) -> Section | None:

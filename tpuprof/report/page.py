@@ -5,6 +5,7 @@ Everything in a page is clean text; the views only lay it out and escape it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 
@@ -25,12 +26,21 @@ _STYLES = {"info": "blue", "warning": "yellow", "error": "bold red"}
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a page: sentences, then notices, then a table; each may be missing."""
+    """A part of a page: sentences, then notices, then a table; each may be missing.
+
+    Args:
+        title: what it is about.
+        text: sentences.
+        notices: entries with a heading each.
+        listing: a table.
+        figures: makes the charts of the HTML view, which alone can show them; called by nobody else.
+    """
 
     title: str
     text: tuple[str, ...] = ()
     notices: tuple[Notice, ...] = ()
     listing: Listing | None = None
+    figures: Callable[[], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +127,7 @@ def _section_html(section: Section) -> str:
             f"<p><b>{escape(notice.heading)}</b> {escape(notice.message)}{hint}</p></div>\n"
         )
     parts += [_table_html(section.listing)] if section.listing is not None else []
+    parts += [section.figures()] if section.figures is not None else []
     return f"<section>\n<h2>{escape(section.title)}</h2>\n{''.join(parts)}</section>\n"
 
 
