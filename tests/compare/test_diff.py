@@ -223,3 +223,36 @@ def test_the_typical_capture_needs_a_trace(base: tpuprof.Trace) -> None:
     chosen = typical(as_captures([base, Samples((1.0,))]))
     assert chosen is not None
     assert chosen.trace is base
+
+
+def test_runs_with_little_in_common_are_told(base: tpuprof.Trace) -> None:
+    other = run([Op("dot.1", 160 * US, "loss/dot", "bf16[7]", "dot")], steps=12)
+    notes = diff(base, other).to_json()["notes"]
+    assert any("is it the same program?" in note for note in notes)
+    assert not any("the same program?" in note for note in diff(base, base).to_json()["notes"])
+
+
+def test_of_many_steps_the_distribution_is_kept() -> None:
+    times = tuple(float(n % 5_000 + 1) for n in range(20_000))
+    side = diff(Samples(times), Samples(times)).to_json()["base"]
+    assert len(side["step_ps"]) == 2_000
+    assert (min(side["step_ps"]), max(side["step_ps"])) == (1, 5_000)
+    assert sorted(side["step_ps"])[1_000] == pytest.approx(2_500, rel=0.01)
+    assert side["steps"]["count"] == 20_000
+
+
+def test_causes_that_may_be_chance_are_not_named() -> None:
+    def noisy(seed: int, slower: str = "") -> tpuprof.Trace:
+        rng = random.Random(seed)
+        trace = built(BASE, steps=20)
+        for event in trace["h"]["/device:TPU:0"]["XLA Ops"]:
+            factor = 0.5 if event.name == slower else 1.0
+            event.duration_ps = int(event.duration_ps * factor * (1 - 0.2 * rng.random()))
+        return loaded(trace)
+
+    made = diff(noisy(1), noisy(2))
+    assert made.explanation is not None
+    assert len(made.explanation.changed) == 3, "all of it noise"
+    assert made.causes == ()
+    made = diff(noisy(1, BASE[1].name), noisy(2))
+    assert {cause.title for cause in made.causes} == {"idle, intra program", "fusion f32[64,64] in layers_*/mlp/mul"}

@@ -106,7 +106,7 @@ def test_pyproject_is_found_above_and_its_other_tables_do_not_matter(
 def held(budget: Budget, *found: Figure, monkeypatch: pytest.MonkeyPatch) -> judging.Kept:
     captures = [Capture(Samples((1.0,), f"run{n}")) for n in range(len(found))]
     by_name = {capture.name: figure for capture, figure in zip(captures, found, strict=True)}
-    monkeypatch.setattr(judging, "figures_of", lambda capture, _names: {budget.name: by_name[capture.name]})
+    monkeypatch.setattr(judging, "figures_of", lambda capture, _names, _hardware: {budget.name: by_name[capture.name]})
     (kept,) = judge_budgets(captures, [budget])
     return kept
 

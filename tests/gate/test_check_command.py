@@ -178,9 +178,34 @@ def test_a_stored_baseline(tpuprof_cli: Run, runs: tuple[Path, Path], tmp_path: 
     assert (code, found["base"]["n_captures"]) == (0, 2)
     assert any("left out of it" in note for note in found["notes"])
 
+    declared = ("--hardware", "ci", "--program", "train")
+    assert tpuprof_cli("history", "add", other, *declared, *store)[0] == 0
+    assert tpuprof_cli("history", "baseline", "set", "declared", "4", *store)[0] == 0
+    named = ("--hardware-name", "ci", "--program-name", "train")
+    slow_other = write_run(tmp_path / "slow_other", SLOW, kind="TPU v4")
+    assert check(tpuprof_cli, slow_other, "--baseline", "declared", *named, *store)[0] == 1
+    assert check(tpuprof_cli, slow_other, "--baseline", "declared", *store)[0] == 5
+
     steps = write_steps(tmp_path / "steps.csv", [160.005e-6] * 20)
     code, found = check(tpuprof_cli, steps, "--baseline", "nightly", *store)
     assert code == 0
     assert any("make sure it was the same" in note for note in found["notes"])
     code, _, err = tpuprof_cli("check", steps, "--baseline", "none", *store)
     assert (code, "There is no baseline 'none'" in err) == (2, True)
+
+
+def test_every_capture_has_to_be_like_the_baseline(tpuprof_cli: Run, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    store = ("--store", tmp_path / "h.db")
+    assert tpuprof_cli("history", "add", runs[0], *store)[0] == 0
+    assert tpuprof_cli("history", "baseline", "set", "b", "1", *store)[0] == 0
+    other = write_run(tmp_path / "other", BASE, kind="TPU v4")
+    assert check(tpuprof_cli, runs[0], "--baseline", "b", *store)[0] == 0
+    assert check(tpuprof_cli, runs[0], other, "--baseline", "b", *store)[0] == 5
+
+
+def test_the_chip_can_be_named_for_the_utilisation(tpuprof_cli: Run, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "b.toml").write_text("[budget]\nmfu = 0.000001\n")
+    code, found = check(tpuprof_cli, runs[0], "--budget", tmp_path / "b.toml")
+    assert (code, found["budgets"][0]["value"]) == (1, 0)
+    code, _, err = tpuprof_cli("check", runs[0], "--budget", tmp_path / "b.toml", "--chip", "abacus")
+    assert (code, "abacus" in err) == (2, True)

@@ -235,3 +235,16 @@ def test_hosts_of_two_runs_never_share_a_name(monkeypatch: pytest.MonkeyPatch) -
 def test_settings_that_are_secrets_are_masked() -> None:
     found = masked({"HF_TOKEN": "x", "flags": "--key_file=a --api_key=b", "n": 1, "list": ["https://a:b@c.de/"]})
     assert found == {"HF_TOKEN": "***", "flags": "--key_file=a --api_key=***", "n": 1, "list": ["https://a:***@c.de/"]}
+
+
+def test_html_draws_the_difference_and_the_step_times(
+    document: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("altair")
+    text = render_diff(document, "html")
+    assert text.count("<svg") == 3
+    assert text.count("</svg>") == 3
+    from tpuprof.report import diff_charts
+
+    monkeypatch.setattr(diff_charts, "charts_available", lambda: False)
+    assert "<svg" not in render_diff(document, "html")

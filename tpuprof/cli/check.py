@@ -9,13 +9,17 @@ import click
 
 from tpuprof.cli.history.options import store_option
 from tpuprof.cli.output import Output, output_options
-from tpuprof.cli.sides import finish, load_side, threshold_options, thresholds, write_verdict
+from tpuprof.cli.roofline_options import roofline_options
+from tpuprof.cli.sides import declared_options, finish, load_side, threshold_options, thresholds, write_verdict
 from tpuprof.errors import UsageError
 from tpuprof.report.render import REPORT_FORMATS
 
 if TYPE_CHECKING:
     from tpuprof.compare.samples import Samples
+    from tpuprof.compare.verdict import Thresholds
+    from tpuprof.gate.budgets import Rules
     from tpuprof.gate.check import Check
+    from tpuprof.roofline import HardwareOptions
     from tpuprof.trace import Trace
 
 
@@ -31,10 +35,10 @@ if TYPE_CHECKING:
     help="TOML file with budgets and thresholds. Default: the nearest pyproject.toml, if it has [tool.tpuprof].",
 )
 @click.option("--no-budget", is_flag=True, help="Hold it against no budgets.")
-@click.option("--hardware", metavar="NAME", help="The name of the hardware, as given to history add.")
-@click.option("--program", metavar="NAME", help="The name of the program, as given to history add.")
+@declared_options
 @click.option("--paired", is_flag=True, help="The captures of both sides belong together in the order given.")
 @click.option("--step-program", metavar="NAME", help="Take the executions of this program as steps.")
+@roofline_options
 @threshold_options
 @output_options(REPORT_FORMATS)
 def command(
@@ -44,8 +48,8 @@ def command(
     store_url: str | None,
     budget_path: str | None,
     no_budget: bool,
-    hardware: str | None,
-    program: str | None,
+    declared: dict[str, str],
+    hardware: HardwareOptions,
     paired: bool,
     step_program: str | None,
     given: dict[str, Any],
@@ -85,11 +89,12 @@ def command(
 
     sides = load_side(against, output, step_program)
     if baseline is None:
-        made = run_check(new, sides, rules, limits, paired=paired, against_name=" and ".join(against))
+        made = run_check(
+            new, sides, rules, limits, paired=paired, against_name=" and ".join(against), hardware=hardware
+        )
         document = check_document(made)
     else:
-        declared = {"hardware": hardware, "program": program}
-        made, parts = _against_baseline(new, baseline, store_url, declared, (rules, limits), output)
+        made, parts = _against_baseline(new, baseline, store_url, declared, (rules, limits, hardware), output)
         document = check_document(made, parts)
     write_verdict(document, output, render_check)
     finish(made.exit_code, document, output)
@@ -99,8 +104,8 @@ def _against_baseline(
     new: list[Trace | Samples],
     name: str,
     store_url: str | None,
-    declared: dict[str, str | None],
-    asked: tuple[Any, Any],
+    declared: dict[str, str],
+    asked: tuple[Rules, Thresholds, HardwareOptions],
     output: Output,
 ) -> tuple[Check, Any]:
     from tpuprof.cli.history.options import reading
@@ -108,12 +113,19 @@ def _against_baseline(
     from tpuprof.gate.run import run_check
     from tpuprof.history.facts import check_tags
 
-    tags = check_tags({key: value for key, value in declared.items() if value is not None})
+    tags = check_tags(declared)
     store = reading(store_url, output)
     each = [stored_side(store, name, run, tags) for run in new]
     stored = next((one for one in each if one.unlike), each[0])  # every capture has to be like the baseline
-    rules, limits = asked
+    rules, limits, hardware = asked
     made = run_check(
-        new, stored.samples, rules, limits, against_name=f"baseline {name}", unlike=stored.unlike, notes=stored.notes
+        new,
+        stored.samples,
+        rules,
+        limits,
+        against_name=f"baseline {name}",
+        unlike=stored.unlike,
+        notes=stored.notes,
+        hardware=hardware,
     )
     return made, stored.parts

@@ -122,5 +122,6 @@ def group() -> None:
     RUN is an .xplane.pb, a .trace.json.gz, a session directory, plugins/profile, or a log directory (its newest run).
 
     Exit codes: 0 done, 1 something as severe as --fail-on says was found, 2 wrong use, 3 the input cannot be read or
-    is no trace, 4 a capture failed or tpuprof has a fault, 130 interrupted. capture passes on its program's code.
+    is no trace, 4 a capture failed or tpuprof has a fault, 5 a comparison cannot tell, 130 interrupted. capture passes
+    on its program's code.
     """

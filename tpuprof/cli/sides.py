@@ -68,6 +68,24 @@ def threshold_options(function: Callable[..., None]) -> Callable[..., None]:
     return decorated
 
 
+def declared_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Adds what a run does not say of itself; the command receives what was given as ``declared``, as tags."""
+
+    @functools.wraps(function)
+    def collected(**values: Any) -> None:
+        given = {name: values.pop(f"{name}_name") for name in ("hardware", "program")}
+        function(declared={name: value for name, value in given.items() if value is not None}, **values)
+
+    options = [
+        click.option("--hardware-name", metavar="NAME", help="As given to history add --hardware, for --baseline."),
+        click.option("--program-name", metavar="NAME", help="As given to history add --program, for --baseline."),
+    ]
+    decorated: Callable[..., None] = collected
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated
+
+
 def thresholds(given: dict[str, Any], before: Thresholds | None = None) -> Thresholds:
     """The thresholds: the options that were given, the rest as before.
 

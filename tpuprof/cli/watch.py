@@ -13,6 +13,7 @@ import click
 
 from tpuprof.cli.history.options import store_option
 from tpuprof.cli.output import Output, output_options
+from tpuprof.cli.sides import declared_options
 from tpuprof.errors import UsageError
 from tpuprof.units import PS_PER_S, parse_duration_ps
 
@@ -32,8 +33,7 @@ _SHORTEST_S = 1.0
 @click.option("--baseline", metavar="NAME", help="A baseline of the run store to hold each new run against.")
 @store_option
 @click.option("--budget", "budget_path", metavar="FILE", help="TOML file with budgets and thresholds.")
-@click.option("--hardware", metavar="NAME", help="The name of the hardware, as given to history add.")
-@click.option("--program", metavar="NAME", help="The name of the program, as given to history add.")
+@declared_options
 @click.option(
     "--webhook",
     metavar="URL",
@@ -58,8 +58,7 @@ def command(
     baseline: str | None,
     store_url: str | None,
     budget_path: str | None,
-    hardware: str | None,
-    program: str | None,
+    declared: dict[str, str],
     webhook: str | None,
     once: bool,
     interval: str,
@@ -88,7 +87,6 @@ def command(
     url = None if webhook is None else check_url(webhook)
     folder = _folder(logdir, output)
     rules = Rules() if budget_path is None else read_rules(Path(budget_path))
-    declared = {key: value for key, value in (("hardware", hardware), ("program", program)) if value is not None}
     examine = functools.partial(_examine, folder, against, (baseline, store_url, declared), rules, output)
     if url is not None:
         output.detail(f"outcomes go to {shown(url)}")

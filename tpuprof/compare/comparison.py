@@ -18,12 +18,15 @@ from tpuprof.compare.verdict import judge
 from tpuprof.compare.why import differences
 from tpuprof.errors import UsageError
 from tpuprof.quality import ordered
+from tpuprof.units import format_percent
 
 if TYPE_CHECKING:
     from tpuprof.analysis import Analyzer
     from tpuprof.trace import Trace
 
 NOT_COMPARABLE = "not comparable"
+LITTLE = 0.5
+"""Runs with less of their time in common may be of different programs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +165,7 @@ def diff(
         causes=leading_causes(explanation, differ),
         changes=tuple(finding_changes(ours.trace, theirs.trace, analyzers)),
         evidence=evidence(*sides, explanation, (ours, theirs)),
-        notes=_which(sides, (ours, theirs)),
+        notes=(*_which(sides, (ours, theirs)), *_little_in_common(explanation)),
     )
 
 
@@ -200,6 +203,15 @@ def _which(sides: tuple[tuple[Capture, ...], ...], explained: tuple[Capture, ...
         return ()
     names = " and ".join(capture.name for capture in explained)
     return (f"The explanation is of {names}, whose median steps are nearest to the middle of their sides.",)
+
+
+def _little_in_common(explanation: Explanation) -> tuple[str, ...]:
+    share = explanation.matched_time_fraction
+    if share is None or share >= LITTLE:
+        return ()
+    return (
+        f"Only {format_percent(share, 0)} of the ops' time is in ops that both sides have: is it the same program?",
+    )
 
 
 def _mean(captures: Sequence[Capture]) -> float | None:

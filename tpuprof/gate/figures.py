@@ -12,6 +12,7 @@ from tpuprof.compare.capture import Capture, step_figures
 from tpuprof.gate.budgets import KINDS
 
 if TYPE_CHECKING:
+    from tpuprof.roofline import HardwareOptions
     from tpuprof.trace import Trace
 
 NO_TRACE = "Step times alone do not say it: give a trace."
@@ -34,8 +35,18 @@ class Figure:
     at_least: bool = False
 
 
-def figures_of(capture: Capture, names: Collection[str]) -> dict[str, Figure]:
-    """The figures of these names."""
+def figures_of(capture: Capture, names: Collection[str], hardware: HardwareOptions | None = None) -> dict[str, Figure]:
+    """The figures of these names.
+
+    Args:
+        capture: whose.
+        names: budgets.
+        hardware: what the run is set against; null for what the trace names.
+
+    Raises:
+        UsageError: ``hardware`` names no chip, or a figure in it is wrong.
+        InputError: a file named by it cannot be read, or the run's files cannot be read again.
+    """
     found: dict[str, Figure] = {}
     steps = step_figures(capture.samples.step_ps)
     for name, key in (("step_time_p50", "p50_ps"), ("step_time_p95", "p95_ps")):
@@ -45,11 +56,11 @@ def figures_of(capture: Capture, names: Collection[str]) -> dict[str, Figure]:
         return {name: found[name] for name in names}
     if capture.trace is None:
         return {name: found.get(name, Figure(None, reason=NO_TRACE)) for name in names}
-    found |= _of_trace(capture.trace, names)
+    found |= _of_trace(capture.trace, names, hardware)
     return {name: found[name] for name in names}
 
 
-def _of_trace(trace: Trace, names: Collection[str]) -> dict[str, Figure]:
+def _of_trace(trace: Trace, names: Collection[str], hardware: HardwareOptions | None) -> dict[str, Figure]:
     from tpuprof.history.metrics import metrics_of
     from tpuprof.tables.stats import step_times
 
@@ -67,14 +78,14 @@ def _of_trace(trace: Trace, names: Collection[str]) -> dict[str, Figure]:
         "recompiles": metric("recompiles"),
     }
     if "mfu" in names:
-        found["mfu"] = _mfu(trace)
+        found["mfu"] = _mfu(trace, hardware)
     return found
 
 
-def _mfu(trace: Trace) -> Figure:
+def _mfu(trace: Trace, hardware: HardwareOptions | None) -> Figure:
     from tpuprof.roofline import HardwareOptions, roofline
 
-    used = roofline(trace, HardwareOptions()).utilisation
+    used = roofline(trace, hardware or HardwareOptions()).utilisation
     if used.mfu is None:
         return Figure(None, reason=used.reason or "The model FLOPs of the step or the peak of the chip are unknown.")
     return Figure(float(used.mfu), at_least=used.is_lower_bound)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tpuprof.compare.capture import Capture
 from tpuprof.gate.budgets import KINDS, Budget, Unit
 from tpuprof.gate.figures import Figure, figures_of
 from tpuprof.units import UNKNOWN, format_bytes, format_percent, format_ps
+
+if TYPE_CHECKING:
+    from tpuprof.roofline import HardwareOptions
 
 Status = Literal["pass", "warn", "fail", "unknown"]
 _WORST: tuple[Status, ...] = ("fail", "unknown", "warn", "pass")
@@ -62,10 +65,12 @@ class Kept:
         }
 
 
-def judge_budgets(captures: Sequence[Capture], budgets: Sequence[Budget]) -> tuple[Kept, ...]:
-    """Each budget with the capture that keeps it worst."""
+def judge_budgets(
+    captures: Sequence[Capture], budgets: Sequence[Budget], hardware: HardwareOptions | None = None
+) -> tuple[Kept, ...]:
+    """Each budget with the capture that keeps it worst; raises as ``figures_of``."""
     names = {budget.name for budget in budgets}
-    figures = [(capture, figures_of(capture, names)) for capture in captures] if names else []
+    figures = [(capture, figures_of(capture, names, hardware)) for capture in captures] if names else []
     found: list[Kept] = []
     for budget in budgets:
         each = [_held(budget, capture.name, of[budget.name]) for capture, of in figures]

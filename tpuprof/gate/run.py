@@ -14,6 +14,7 @@ from tpuprof.gate.judging import judge_budgets
 if TYPE_CHECKING:
     from tpuprof.compare.outcome import Thresholds
     from tpuprof.compare.samples import Samples
+    from tpuprof.roofline import HardwareOptions
     from tpuprof.trace import Trace
 
 
@@ -27,6 +28,7 @@ def run_check(
     against_name: str = "",
     unlike: str = "",
     notes: Sequence[str] = (),
+    hardware: HardwareOptions | None = None,
 ) -> Check:
     """Holds a run against others and its budgets.
 
@@ -39,9 +41,11 @@ def run_check(
         against_name: what to call the other side.
         unlike: why nothing is like the run, where that is so: the verdict then is ``cannot_tell``.
         notes: what else to tell.
+        hardware: what the run is set against; null for what the trace names.
 
     Raises:
-        UsageError: there is no run.
+        UsageError: there is no run, or ``hardware`` is wrong.
+        InputError: a file cannot be read.
     """
     captures = as_captures(new)
     limits = thresholds or rules.thresholds
@@ -50,4 +54,4 @@ def run_check(
         made = not_compared(new, f"{NOT_COMPARABLE}: {unlike}")
     elif against:
         made = diff(against, new, limits, paired=paired)
-    return Check(captures, made, judge_budgets(captures, rules.budgets), against_name, tuple(notes))
+    return Check(captures, made, judge_budgets(captures, rules.budgets, hardware), against_name, tuple(notes))
