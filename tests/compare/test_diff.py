@@ -82,6 +82,13 @@ def test_the_same_program_is_unchanged_without_causes(base: tpuprof.Trace, chang
     assert (document["step_delta_ps"], document["residual_ps"]) == (0, 0)
     assert document["coverage"]["matched_time_fraction"] == 1.0
     assert document["causes"] == []
+    assert "Both sides are the same recording." not in document["notes"]
+
+
+def test_the_same_recording_twice_is_told(base: tpuprof.Trace) -> None:
+    made = diff(base, base)
+    assert made.verdict.verdict == "unchanged"
+    assert "Both sides are the same recording." in made.to_json()["notes"]
 
 
 def test_one_step_a_side_is_explained_and_not_judged() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.gate.models import BASE, SLOW, Run, write_run
-from tpuprof.errors import InputError, NotATraceError, UsageError
+from tpuprof.errors import InputError, NotATraceError, StoreBusyError, UsageError
 from tpuprof.formats.discover import list_runs
 from tpuprof.gate.watch import (
     Examined,
@@ -108,6 +108,15 @@ def test_each_new_run_is_reported_once_with_the_worst_code(tpuprof_cli: Run, bas
     assert not list(out.glob("*.tmp"))
 
 
+def test_the_webhook_can_be_given_by_the_environment(
+    tpuprof_cli: Run, base: Path, tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session(tmp_path / "logs", names(1))
+    monkeypatch.setenv("TPUPROF_WEBHOOK", server.url)
+    assert tpuprof_cli("watch", tmp_path / "logs", "--against", base, "--once", "--settle", "0s")[0] == 0
+    assert [posted["outcome"] for posted in server.posts] == ["pass"]
+
+
 def test_the_outcome_is_posted_without_secrets_and_paths(
     tpuprof_cli: Run, base: Path, tmp_path: Path, server: Server
 ) -> None:
@@ -180,6 +189,47 @@ def test_wrong_use(tpuprof_cli: Run, tmp_path: Path, words: tuple[str, ...], mes
     code, _, err = tpuprof_cli("watch", tmp_path, "--once", *words)
     assert (code, message in err) == (2, True)
     assert "hush" not in err
+
+
+def test_without_once_it_goes_on_until_it_is_stopped(
+    tpuprof_cli: Run, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:
+            raise KeyboardInterrupt
+        session(logs, names(1))
+
+    monkeypatch.setattr("tpuprof.cli.watch.time.sleep", sleep)
+    code, _, err = tpuprof_cli("watch", logs, "--against", base, "--settle", "0s", "--interval", "5 min")
+    assert (code, waits) == (130, [300.0, 300.0])
+    assert f"{names(1)}: passed" in err
+
+
+def test_what_to_hold_against_is_read_before_anything_is_judged(tpuprof_cli: Run, tmp_path: Path) -> None:
+    session(tmp_path / "logs", names(1))
+    words = ("watch", tmp_path / "logs", "--once", "--settle", "0s")
+    assert tpuprof_cli(*words, "--against", tmp_path / "none")[0] == 3
+    code, _, err = tpuprof_cli(*words, "--baseline", "x", "--store", tmp_path / "none.db")
+    assert (code, "no run store" in err) == (3, True)
+    assert not (tmp_path / "logs" / "tpuprof-watch" / "watch.json").exists()
+
+
+def test_a_store_that_does_not_answer_uses_up_no_run(tmp_path: Path) -> None:
+    logs, folder = tmp_path / "logs", tmp_path / "state"
+    session(logs, names(1))
+
+    def examine(_run: Any) -> Examined:
+        raise StoreBusyError("It is locked.")
+
+    for _ in range(5):
+        with pytest.raises(StoreBusyError):
+            look(logs, folder, examine)
+    assert look(logs, folder) == [0]
 
 
 def good(_run: object) -> Examined:

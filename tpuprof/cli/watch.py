@@ -6,21 +6,25 @@ import functools
 import hashlib
 import re
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tpuprof.cli.history.options import store_option
+from tpuprof.cli.history.options import reading, store_option
 from tpuprof.cli.output import Output, output_options
-from tpuprof.cli.sides import declared_options
-from tpuprof.errors import UsageError
+from tpuprof.cli.sides import declared_options, load_side
+from tpuprof.errors import StoreError, UsageError
 from tpuprof.units import PS_PER_S, parse_duration_ps
 
 if TYPE_CHECKING:
+    from tpuprof.compare.samples import Samples
     from tpuprof.formats.recording import RunFiles
     from tpuprof.gate.budgets import Rules
     from tpuprof.gate.watch import Examined
+    from tpuprof.trace import Trace
 
 FOLDER = "tpuprof-watch"
 WEBHOOK = "TPUPROF_WEBHOOK"
@@ -87,39 +91,52 @@ def command(
     url = None if webhook is None else check_url(webhook)
     folder = _folder(logdir, output)
     rules = Rules() if budget_path is None else read_rules(Path(budget_path))
-    examine = functools.partial(_examine, folder, against, (baseline, store_url, declared), rules, output)
+    sides: list[Trace | Samples] = []
+    if against is not None:
+        sides = load_side([against], output)
+    elif not reading(store_url, output).baselines(baseline):
+        raise UsageError(f"There is no baseline {baseline!r}.", hint="See them with: tpuprof history baseline list")
+    other = _Other(sides, Path(against).name if against is not None else f"baseline {baseline}", baseline, store_url)
+    examine = functools.partial(_examine, folder, other, declared, rules, output)
     if url is not None:
         output.detail(f"outcomes go to {shown(url)}")
     with locked(folder):
         while True:
-            codes = watch_once(
-                logdir,
-                folder,
-                examine,
-                now=time.time(),
-                settle_s=waits["--settle"],
-                send=None if url is None else functools.partial(post, url),
-                tell=output.note,
-                new_only=new_only,
-            )
+            codes: list[int] = []
+            try:
+                codes = watch_once(
+                    logdir,
+                    folder,
+                    examine,
+                    now=time.time(),
+                    settle_s=waits["--settle"],
+                    send=None if url is None else functools.partial(post, url),
+                    tell=output.note,
+                    new_only=new_only,
+                )
+            except StoreError as error:  # may pass; the runs are with the next look
+                if once:
+                    raise
+                output.note(str(error))
             if once:
                 raise click.exceptions.Exit(worst_code(codes))
             time.sleep(waits["--interval"])
 
 
+@dataclass(frozen=True)
+class _Other:
+    """What each run is held against: runs that were read, or else a baseline of the store."""
+
+    sides: Sequence[Trace | Samples]
+    name: str
+    baseline: str | None
+    store_url: str | None
+
+
 def _examine(
-    folder: Path,
-    against: str | None,
-    stored: tuple[str | None, str | None, dict[str, str]],
-    rules: Rules,
-    output: Output,
-    run: RunFiles,
+    folder: Path, other: _Other, declared: dict[str, str], rules: Rules, output: Output, run: RunFiles
 ) -> Examined:
     """Judges a run and writes its reports."""
-    from dataclasses import replace
-
-    from tpuprof.cli.history.options import reading
-    from tpuprof.cli.sides import load_side
     from tpuprof.export.redaction import redactor_for
     from tpuprof.gate.baseline import stored_side
     from tpuprof.gate.files import write_atomic
@@ -131,15 +148,11 @@ def _examine(
 
     trace = load(run.path, run=run.name)
     quiet = replace(output, quiet=True)
-    name, store_url, declared = stored
-    if name is None:
-        sides = load_side([against or ""], quiet)
-        document = check_document(run_check([trace], sides, rules, against_name=Path(against or "").name))
+    if other.baseline is None:
+        document = check_document(run_check([trace], other.sides, rules, against_name=other.name))
     else:
-        side = stored_side(reading(store_url, quiet), name, trace, declared)
-        made = run_check(
-            [trace], side.samples, rules, against_name=f"baseline {name}", unlike=side.unlike, notes=side.notes
-        )
+        side = stored_side(reading(other.store_url, quiet), other.baseline, trace, declared)
+        made = run_check([trace], side.samples, rules, against_name=other.name, unlike=side.unlike, notes=side.notes)
         document = check_document(made, side.parts)
     report = _file_name(run)
     for suffix in ("json", "html"):

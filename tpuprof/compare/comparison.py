@@ -165,7 +165,7 @@ def diff(
         causes=leading_causes(explanation, differ),
         changes=tuple(finding_changes(ours.trace, theirs.trace, analyzers)),
         evidence=evidence(*sides, explanation, (ours, theirs)),
-        notes=(*_which(sides, (ours, theirs)), *_little_in_common(explanation)),
+        notes=(*_same(ours.trace, theirs.trace), *_which(sides, (ours, theirs)), *_little_in_common(explanation)),
     )
 
 
@@ -203,6 +203,11 @@ def _which(sides: tuple[tuple[Capture, ...], ...], explained: tuple[Capture, ...
         return ()
     names = " and ".join(capture.name for capture in explained)
     return (f"The explanation is of {names}, whose median steps are nearest to the middle of their sides.",)
+
+
+def _same(base: Trace, new: Trace) -> tuple[str, ...]:
+    files = [{source.path for source in trace.sources} for trace in (base, new)]
+    return ("Both sides are the same recording.",) if files[0] & files[1] else ()
 
 
 def _little_in_common(explanation: Explanation) -> tuple[str, ...]:

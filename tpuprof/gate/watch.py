@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from tpuprof.errors import InputError, TpuprofError, TraceNotFoundError, UsageError
+from tpuprof.errors import (
+    InputError,
+    StoreError,
+    TpuprofError,
+    TraceNotFoundError,
+    UnsupportedContainerError,
+    UsageError,
+)
 from tpuprof.formats.discover import list_runs
 from tpuprof.formats.files import find, join
 from tpuprof.formats.recording import RunFiles
@@ -114,10 +121,10 @@ def write_state(folder: Path, state: State) -> None:
 
 
 def found_runs(logdir: str) -> list[RunFiles]:
-    """The runs of a log directory, oldest first; none if it is empty or not there yet."""
+    """The runs of a log directory, oldest first; none if it is empty, not there yet, or holds none that can be read."""
     try:
         return list_runs(logdir)[::-1]
-    except TraceNotFoundError:
+    except (TraceNotFoundError, UnsupportedContainerError):
         return []
 
 
@@ -171,6 +178,11 @@ def watch_once(
 
     Returns:
         The exit codes of the runs that were examined, 3 for those that cannot be read.
+
+    Raises:
+        UsageError: a file cannot be written, or as ``examine``.
+        InputError: the state cannot be read.
+        StoreError: as ``examine``; runs that were not examined are with the next pass.
     """
     state = read_state(folder)
     runs = found_runs(logdir)
@@ -219,8 +231,8 @@ def _examined(
 ) -> dict[str, Any]:
     try:
         found = examine(run)
-    except UsageError:
-        raise  # the baseline or an option is wrong, for every run alike
+    except (UsageError, StoreError):
+        raise  # no fault of the run: an option is wrong, or the store does not answer
     except TpuprofError as error:
         tries = int((before or {}).get("tries", 0)) + 1
         tell(f"{run.name} cannot be examined: {error}")
