@@ -248,3 +248,20 @@ def test_html_draws_the_difference_and_the_step_times(
 
     monkeypatch.setattr(diff_charts, "charts_available", lambda: False)
     assert "<svg" not in render_diff(document, "html")
+
+
+def test_numbers_are_never_cut_for_the_sake_of_a_narrow_column() -> None:
+    from tpuprof.report.listing import Field
+    from tpuprof.report.terminal_table import fit
+
+    fields = (Field("a", "what", role="name"), Field("b", "n", right=True), Field("c", "time", right=True))
+    widths = fit(fields, [["x" * 60, "1", "5.212 ms"]], 40, 0)
+    assert widths[1:] == [1, 8]
+    assert sum(widths) + 2 * 2 == 40
+
+
+def test_a_plain_screen_shows_ascii_only(document: dict[str, Any]) -> None:
+    text = render_diff(document, "table", Screen(120, plain=True))
+    assert text.isascii()
+    assert "?" not in text
+    assert "base > slow" in text or "2026_01_01_00_00_00 > 2026_01_01_00_00_00" in text

@@ -59,13 +59,13 @@ def evidence(
     traces = tuple(None if capture is None else capture.trace for capture in explained)
     grew = None if explanation is None else _grew(explanation)
     slots = (
-        ("steps", "step times: number and spread", (_spread(base), _spread(new)), "Record more steps."),
+        ("steps", "step times", (_spread(base), _spread(new)), "Record more steps."),
         ("hardware", "devices", _both(traces, _hardware), "Give traces, not step times alone."),
-        ("versions", "versions of jax, jaxlib and the runtime", _both(traces, _versions), _CAPTURE_HINT),
+        ("versions", "versions", _both(traces, _versions), _CAPTURE_HINT),
         ("flags", "compiler flags", _both(traces, _flags), _CAPTURE_HINT),
         ("code", "commit of the program", _both(traces, _commit), _CAPTURE_HINT),
         ("ops", "ops that grew", (grew, grew), "Give traces, not step times alone."),
-        ("hlo", "HLO of the programs", _both(traces, _hlo), "Capture anew, or give --hlo with an XLA dump."),
+        ("hlo", "HLO", _both(traces, _hlo), "Capture anew, or give --hlo with an XLA dump."),
     )
     return tuple(Slot(name, what, old, fresh, hint) for name, what, (old, fresh), hint in slots)
 

@@ -88,13 +88,16 @@ def sides_listing(document: dict[str, Any]) -> Listing:
 def evidence_listing(document: dict[str, Any]) -> Listing:
     """What somebody else needs, with what is missing."""
     slots = document["evidence"]
-    rows = [{"what": slot["what"], **{side: slot[side] or "MISSING" for side in ("base", "new")}} for slot in slots]
+    rows: list[dict[str, Any]] = []
+    for slot in slots:
+        sides = [("both", slot["base"])] if slot["base"] == slot["new"] else [(n, slot[n]) for n in ("base", "new")]
+        rows += [{"what": slot["what"], "side": side, "have": have or "MISSING"} for side, have in sides]
     hints: dict[str, list[str]] = {}
     for slot in slots:
         if slot["base"] is None or slot["new"] is None:
             hints.setdefault(clean(slot["hint"]), []).append(clean(slot["what"]))
     notes = tuple(f"Missing {', '.join(names)}: {hint}" for hint, names in hints.items())
-    fields = (Field("what", "what", role="name"), Field("base", "base", role="name"), Field("new", "new", role="name"))
+    fields = (Field("what", "what"), Field("side", "side"), Field("have", "what there is"))
     return Listing("What it takes to look into it", "slot", fields, rows, len(rows), notes)
 
 
@@ -127,7 +130,8 @@ def _causes(document: dict[str, Any]) -> list[Notice]:
     for number, cause in enumerate(document["causes"], 1):
         share = "" if cause["share"] is None else f" ({format_percent(cause['share'], 0)})"
         with_it = [f"{clean(d['what'])}: {_old_new(d)}" for d in cause["related"]]
-        message = f"{clean(cause['message'])}{f' With it: {chr(59).join(with_it)}.' if with_it else ''}"
+        beside = f" With it: {'; '.join(with_it)}." if with_it else ""
+        message = f"{clean(cause['message'])}{beside}"
         severity = "warning" if cause["delta_ps"] > 0 else "info"
         head = f"{number}. {_signed_ps(cause['delta_ps'])}{share}"
         notices.append(Notice(head, severity, head, message, clean(cause["suggestion"]), cause["source"], "cause"))
@@ -153,6 +157,7 @@ def _groups(document: dict[str, Any]) -> Section:
         {
             **row,
             "label": f"{'· ' * row['depth']}{row['name']}",
+            "counts": _counts(row["count_base"], row["count_new"]),
             "bar": f"{'-' if row['delta_ps'] < 0 else '+'}{bars.meter(abs(row['delta_ps']) / largest, _BAR)}"
             if largest
             else "",
@@ -202,8 +207,12 @@ def _signed_ps(ps: float | None) -> str:
     return f"+{format_ps(ps)}" if ps > 0 else format_ps(ps)
 
 
-def _show_count(value: float | None) -> str:
-    return "" if value is None else show_count(int(value)) if float(value).is_integer() else f"{value:,.2f}"
+def _counts(old: float | None, fresh: float | None) -> str:
+    texts = [
+        "" if value is None else show_count(int(value)) if float(value).is_integer() else f"{value:,.2f}"
+        for value in (old, fresh)
+    ]
+    return texts[0] if texts[0] == texts[1] else f"{texts[0] or 0} → {texts[1] or 0}"
 
 
 def _show_blank(value: object) -> str:
@@ -224,8 +233,7 @@ _GROUP_FIELDS = (
     Field("kind", "kind", _show_blank, rank=3),
     Field("change", "change", _show_blank, rank=2),
     Field("scope", "scope", _show_blank, rank=5, role="tail"),
-    Field("count_base", "count", _show_count, right=True, rank=4),
-    Field("count_new", "new", _show_count, right=True, rank=4),
+    Field("counts", "count", right=True, rank=4),
     Field("base_ps", "base", format_ps, right=True, rank=1),
     Field("new_ps", "new", format_ps, right=True, rank=1),
     Field("delta_ps", "difference", _signed_ps, right=True),
