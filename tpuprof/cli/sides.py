@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tpuprof.cli.failures import CANNOT_TELL, FOUND
+from tpuprof.cli.github import step_summary, write_github
 from tpuprof.cli.output import Output
 from tpuprof.cli.source import RunSource
-from tpuprof.errors import UsageError
 
 if TYPE_CHECKING:
     from tpuprof.compare.samples import Samples
@@ -107,24 +106,12 @@ def thresholds(given: dict[str, Any], before: Thresholds | None = None) -> Thres
 
 def write_verdict(document: dict[str, Any], output: Output, render: Callable[..., str]) -> None:
     """Writes a verdict's document; for GitHub the annotations to stdout and the page to the step summary."""
-    summary = os.environ.get("GITHUB_STEP_SUMMARY")
-    if output.form != "github" or not summary or output.path is not None:
-        screen = output.screen() if output.form == "table" else None
-        output.write(render(document, output.form, screen, output.fail_on))
+    path = step_summary(output)
+    if path is not None:
+        write_github(document, output, path, lambda: render(document, "md"))
         return
-    from tpuprof.report.github import report_annotations
-
-    output.write(report_annotations(document))
-    try:
-        with open(summary, "a", encoding="utf-8") as stream:
-            stream.write(render(document, "md"))
-    except OSError as error:
-        raise UsageError(
-            f"The step summary cannot be written: {error.strerror}.",
-            where=summary,
-            hint="Unset GITHUB_STEP_SUMMARY to print it instead.",
-        ) from error
-    output.note(f"appended the summary to {summary}")
+    screen = output.screen() if output.form == "table" else None
+    output.write(render(document, output.form, screen, output.fail_on))
 
 
 def finish(code: int, document: dict[str, Any], output: Output) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tpuprof.compare.capture import side_json
 from tpuprof.compare.comparison import not_compared
 from tpuprof.gate.check import budget_findings
+from tpuprof.gate.judging import show
 from tpuprof.report.diff import diff_document, render_diff
 from tpuprof.report.diff_page import diff_page, sentence, sides_listing
 from tpuprof.report.facts import quality_notices
@@ -15,7 +16,7 @@ from tpuprof.report.listing import Field, Listing, to_csv, to_jsonl
 from tpuprof.report.page import Page, Section, page_html, page_markdown, page_text
 from tpuprof.report.plain import jsonable
 from tpuprof.text import clean
-from tpuprof.units import UNKNOWN, format_bytes, format_percent, format_ps
+from tpuprof.units import UNKNOWN, format_ps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,21 +141,15 @@ def _budgets(document: dict[str, Any]) -> Listing:
         {
             **budget,
             "status": _STATUS[budget["status"]],
-            **{key: _show(budget[key], budget["unit"]) for key in ("value", "warn", "fail")},
+            **{key: _show(budget, key) for key in ("value", "warn", "fail")},
         }
         for budget in document["budgets"]
     ]
     return Listing("Budgets", "budget", _BUDGET_FIELDS, rows, len(rows))
 
 
-def _show(value: float | None, unit: str) -> str:
-    if value is None:
-        return ""
-    if unit == "time":
-        return format_ps(value)
-    if unit == "bytes":
-        return format_bytes(value)
-    return f"{value:,.0f}" if unit == "count" else format_percent(value)
+def _show(budget: dict[str, Any], key: str) -> str:
+    return "" if budget[key] is None else show(budget[key], budget["unit"])
 
 
 def _parts(document: dict[str, Any]) -> Listing:
