@@ -15,7 +15,7 @@ from tests.analyzers.builtin import ROOT, builtin
 from tpuprof.cli import main
 from tpuprof.errors import UsageError
 from tpuprof.registry import FAILED_RULE
-from tpuprof.rules import all_pages, analyzer_page, find_page, quality_pages
+from tpuprof.rules import all_pages, analyzer_page, comparison_pages, find_page, quality_pages
 
 SECTIONS = ["## Why it costs", "## What to try", "## How it is measured", "## When it is wrong"]
 
@@ -108,7 +108,8 @@ def test_a_page_about_another_rule_or_without_a_head_is_refused(
         analyzer_page(Odd(), "TPU202")
     with pytest.raises(UsageError, match=r"The rule TPU203 of the analyzer 'odd' has no page"):
         analyzer_page(Odd(), "TPU203")
-    assert {page.rule for page in all_pages([Odd()])} == {page.rule for page in quality_pages()}
+    own = {page.rule for page in (*quality_pages(), *comparison_pages())}
+    assert {page.rule for page in all_pages([Odd()])} == own
 
 
 @pytest.fixture

@@ -24,6 +24,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "collectives": ("tpuprof.cli.collectives", "List collectives with their exposed and hidden time."),
     "gaps": ("tpuprof.cli.gaps", "List stretches of idle time inside steps, longest first."),
     "scopes": ("tpuprof.cli.scopes", "Show the tree of name scopes with the time of each."),
+    "diff": ("tpuprof.cli.diff", "Compare two runs: did the step get slower, and what makes the difference?"),
+    "check": ("tpuprof.cli.check", "Hold a run against a baseline and budgets: the gate for CI."),
+    "watch": ("tpuprof.cli.watch", "Report each new run of a log directory against its baseline."),
     "export": ("tpuprof.cli.export", "Write a run, or part of it, for another program or another person."),
     "memory": ("tpuprof.cli.memory", "Show how much memory programs need, and what is live at the peak."),
     "calc": ("tpuprof.cli.calc", "Calculate one number of the hardware, with its derivation."),
@@ -119,5 +122,6 @@ def group() -> None:
     RUN is an .xplane.pb, a .trace.json.gz, a session directory, plugins/profile, or a log directory (its newest run).
 
     Exit codes: 0 done, 1 something as severe as --fail-on says was found, 2 wrong use, 3 the input cannot be read or
-    is no trace, 4 a capture failed or tpuprof has a fault, 130 interrupted. capture passes on its program's code.
+    is no trace, 4 a capture failed or tpuprof has a fault, 5 a comparison cannot tell, 130 interrupted. capture passes
+    on its program's code.
     """

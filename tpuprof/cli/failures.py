@@ -15,6 +15,7 @@ from tpuprof.errors import TpuprofError
 FOUND = 1
 USAGE = 2
 INTERNAL = 4
+CANNOT_TELL = 5
 INTERRUPTED = 130
 
 

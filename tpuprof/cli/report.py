@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import click
 
+from tpuprof.cli.github import step_summary, write_github
 from tpuprof.cli.output import Output, output_options
 from tpuprof.cli.roofline_options import roofline_options
 from tpuprof.cli.source import RunSource, run_options
@@ -50,28 +50,13 @@ def show_report(
         from tpuprof.export.redaction import redactor_for
 
         report = redactor_for(trace).json(report)
-    summary = os.environ.get("GITHUB_STEP_SUMMARY")
-    if output.form == "github" and summary and output.path is None:
-        _github(report, output, summary)
+    path = step_summary(output)
+    if path is not None:
+        from tpuprof.report.github import report_summary
+        from tpuprof.report.render import TOP_OPS
+
+        write_github(report, output, path, lambda: report_summary(report, TOP_OPS["github"]))
     else:
         screen = output.screen() if output.form == "table" else None
         output.write(render_report(report, output.form, screen, output.fail_on))
     output.finish([entry["severity"] for entry in (*report["quality"], *report["findings"])])
-
-
-def _github(report: dict[str, object], output: Output, summary: str) -> None:
-    from tpuprof.errors import UsageError
-    from tpuprof.report.github import report_annotations, report_summary
-    from tpuprof.report.render import TOP_OPS
-
-    output.write(report_annotations(report))
-    try:
-        with open(summary, "a", encoding="utf-8") as stream:
-            stream.write(report_summary(report, TOP_OPS["github"]))
-    except OSError as error:
-        raise UsageError(
-            f"The step summary cannot be written: {error.strerror}.",
-            where=summary,
-            hint="Unset GITHUB_STEP_SUMMARY to print it instead.",
-        ) from error
-    output.note(f"appended the summary to {summary}")

@@ -8,36 +8,55 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tpuprof.compare.comparison import Diff, diff
     from tpuprof.compare.explanation import Explanation, explain
     from tpuprof.compare.rows import Row
     from tpuprof.compare.scopes import Delta, by_kind, by_scope, by_source
+    from tpuprof.compare.verdict import Samples, Thresholds, Verdict, judge, read_samples, samples_of
     from tpuprof.compare.why import Difference, comparability, differences
 
 __all__ = [
     "Delta",
+    "Diff",
     "Difference",
     "Explanation",
     "Row",
+    "Samples",
+    "Thresholds",
+    "Verdict",
     "by_kind",
     "by_scope",
     "by_source",
     "comparability",
+    "diff",
     "differences",
     "explain",
+    "judge",
+    "read_samples",
+    "samples_of",
 ]
 
 _EXPLAIN, _SCOPES, _WHY = "tpuprof.compare.explanation", "tpuprof.compare.scopes", "tpuprof.compare.why"
+_DIFF, _VERDICT = "tpuprof.compare.comparison", "tpuprof.compare.verdict"
 _LAZY = {
     "Delta": _SCOPES,
+    "Diff": _DIFF,
     "Difference": _WHY,
     "Explanation": _EXPLAIN,
     "Row": "tpuprof.compare.rows",
+    "Samples": _VERDICT,
+    "Thresholds": _VERDICT,
+    "Verdict": _VERDICT,
     "by_kind": _SCOPES,
     "by_scope": _SCOPES,
     "by_source": _SCOPES,
     "comparability": _WHY,
+    "diff": _DIFF,
     "differences": _WHY,
     "explain": _EXPLAIN,
+    "judge": _VERDICT,
+    "read_samples": _VERDICT,
+    "samples_of": _VERDICT,
 }
 
 

@@ -24,7 +24,7 @@ def roofline_figure(report: dict[str, Any]) -> str:
         return f'<p class="soft">{escape(HINT)}</p>\n'
     from tpuprof.charts import roofline_chart
 
-    return _figure(roofline_chart(report["ops"], section), "Roofline: achieved FLOP/s over operational intensity")
+    return figure(roofline_chart(report["ops"], section), "Roofline: achieved FLOP/s over operational intensity")
 
 
 def ladder_figure(report: dict[str, Any]) -> str:
@@ -34,7 +34,7 @@ def ladder_figure(report: dict[str, Any]) -> str:
         return ""
     from tpuprof.charts import ladder_chart
 
-    return _figure(ladder_chart(rows), "Ideal ladder of the mean step, as a waterfall")
+    return figure(ladder_chart(rows), "Ideal ladder of the mean step, as a waterfall")
 
 
 def collectives_figure(report: dict[str, Any]) -> str:
@@ -44,10 +44,10 @@ def collectives_figure(report: dict[str, Any]) -> str:
         return ""
     from tpuprof.charts import collectives_chart
 
-    return _figure(collectives_chart(rows), "Collectives: measured times and what the links allow")
+    return figure(collectives_chart(rows), "Collectives: measured times and what the links allow")
 
 
-def _figure(drawing: Drawing, label: str) -> str:
+def figure(drawing: Drawing, label: str) -> str:
     """A chart with its caption, or the sentence on why there is none."""
     if drawing.chart is None:
         return f'<p class="soft">{escape(drawing.caption)}</p>\n'

@@ -15,7 +15,22 @@ Colors = Literal["standard", "256", "truecolor"]
 INDENT = 2
 GAP = 2
 _WHOLE = 4000  # wider than any row that names of a trace make
-_ASCII = str.maketrans({"×": "x", "·": "-", "…": "~", "■": "#", "█": "#", "▇": "#", "━": "=", "╸": "-", "\ufffd": "?"})
+_ASCII = str.maketrans(
+    {
+        "×": "x",
+        "·": "-",
+        "→": ">",
+        "≤": "<",
+        "≥": ">",
+        "…": "~",
+        "■": "#",
+        "█": "#",
+        "▇": "#",
+        "━": "=",
+        "╸": "-",
+        "\ufffd": "?",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ def fit(fields: tuple[Field, ...], cells: list[list[str]], room: int, swatch: in
         # The main column takes what it needs first, then those of less weight.
         widths[index] += min(natural[index] - widths[index], max(spare(), 0))
     for index in kept:
-        widths[index] = max(widths[index] + min(spare(), 0), _NARROWEST)
+        widths[index] = max(widths[index] + min(spare(), 0), min(natural[index], _NARROWEST))
     return [widths[index] if index in kept else 0 for index in range(len(fields))]
 
 

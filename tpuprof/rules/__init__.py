@@ -1,7 +1,7 @@
 """The pages of rules: what a finding or a quality entry means and what to do about it.
 
-Rules ``TPU1nn`` stand for quality entries, one each, and have their pages here; the pages of all other rules come with
-the analyzers that use them.
+Rules ``TPU1nn`` stand for quality entries, one each, and have their pages here, as have the rules ``TPU6nn`` of
+comparisons and the gate; the pages of all other rules come with the analyzers that use them.
 """
 
 from __future__ import annotations
@@ -40,9 +40,13 @@ class Page:
 @cache
 def quality_pages() -> tuple[Page, ...]:
     """The pages of the quality entries, by rule."""
-    text = resources.files(__name__).joinpath("quality.md").read_text(encoding="utf-8")
-    sections = re.split(r"^(?=# TPU)", text, flags=re.MULTILINE)[1:]
-    return tuple(_parse(section) for section in sections)
+    return _pages("quality.md")
+
+
+@cache
+def comparison_pages() -> tuple[Page, ...]:
+    """The pages of the rules of comparisons and of the gate, by rule."""
+    return _pages("comparison.md")
 
 
 def analyzer_page(analyzer: Analyzer, rule: str) -> Page:
@@ -66,11 +70,11 @@ def analyzer_page(analyzer: Analyzer, rule: str) -> Page:
 
 
 def all_pages(analyzers: Iterable[Analyzer | Outcome] | None = None) -> tuple[Page, ...]:
-    """The pages of all quality entries and of the rules of the analyzers (null: the installed ones), by rule.
+    """The pages of quality entries, of comparisons and of the rules of analyzers (null: the installed ones), by rule.
 
     Rules of which an analyzer brings no page are left out: a missing page is its fault, not the reader's.
     """
-    pages = {page.rule: page for page in quality_pages()}
+    pages = {page.rule: page for page in (*quality_pages(), *comparison_pages())}
     for analyzer in discover() if analyzers is None else analyzers:
         if isinstance(analyzer, Outcome):
             continue
@@ -96,6 +100,11 @@ def find_page(name: str, pages: Iterable[Page]) -> Page:
     near = difflib.get_close_matches(name, names, n=3) or difflib.get_close_matches(name.upper(), names, n=3)
     hint = f"Did you mean {' or '.join(near)}?" if near else "Without a name, tpuprof explain lists all rules."
     raise UsageError(f"There is no rule {name!r}.", hint=hint)
+
+
+def _pages(name: str) -> tuple[Page, ...]:
+    text = resources.files(__name__).joinpath(name).read_text(encoding="utf-8")
+    return tuple(_parse(section) for section in re.split(r"^(?=# TPU)", text, flags=re.MULTILINE)[1:])
 
 
 def _parse(section: str) -> Page:
