@@ -3,6 +3,7 @@
 import json
 import logging
 import signal
+import threading
 import time
 
 import jax
@@ -68,6 +69,32 @@ def test_the_schedule_s_steps_are_captured_and_its_warm_up_is_thrown_away(fakes,
     assert content["step_time"]["during_steps"] == 3
     assert content["budget"]["max_events"] == 1_000_000
     assert len(list((tmp_path / "plugins" / "profile").iterdir())) == 1
+
+
+def test_threads_that_run_ahead_during_the_warm_up_do_not_cost_the_window(fakes, tmp_path):
+    together = threading.Barrier(6)
+
+    def work():
+        for _ in range(3):
+            together.wait(20)
+            with step():
+                together.wait(20)  # six steps begin before the first of them ends
+
+    workers = [threading.Thread(target=work) for _ in range(6)]
+    with Profiler(tmp_path, Schedule(skip_first=2, warmup=1, active=2)) as profiler:
+        for _ in range(2):
+            with step():
+                pass
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    (made,) = profiler.captures
+    assert (made.state, made.error, made.ended_early) == (CaptureState.DONE, None, None)
+    assert [fake.calls for fake in fakes] == 2 * [["prepare", "drain", "start", "drain", "stop"]]
+    content = sidecar(made)
+    assert (content["first_step"], content["stop_step"], content["stop_step_wanted"]) == (8, 10, 10)
+    assert content["trigger"] == "steps 3:5"  # as planned: the name by which the processes of a program agree
 
 
 @pytest.mark.parametrize(
