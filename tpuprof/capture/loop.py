@@ -109,7 +109,8 @@ class Profiler:
             problem=self._problem,
             over=self._lifeline.release_signal,
         )
-        self._marks = MarkPatch(self._director, self._director.give_way)
+        director = self._director
+        self._marks = MarkPatch(director, director.give_way, lambda: director.phase is Phase.RECORDING)
         self._requests: RequestFile | None = None
         self._open: StepMark | None = None
         self._state = "new"
