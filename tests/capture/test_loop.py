@@ -3,6 +3,7 @@
 import json
 import logging
 import signal
+import sys
 import threading
 import time
 
@@ -95,6 +96,29 @@ def test_threads_that_run_ahead_during_the_warm_up_do_not_cost_the_window(fakes,
     content = sidecar(made)
     assert (content["first_step"], content["stop_step"], content["stop_step_wanted"]) == (8, 10, 10)
     assert content["trigger"] == "steps 3:5"  # as planned: the name by which the processes of a program agree
+
+
+def test_step_times_of_many_threads_are_compared_without_harm(fakes, tmp_path):
+    interval = sys.getswitchinterval()
+
+    def work():
+        for _ in range(2000):
+            with step():
+                pass
+
+    workers = [threading.Thread(target=work) for _ in range(6)]
+    with Profiler(tmp_path, on_slow=SlowSteps(ratio=1e9)) as profiler:
+        try:
+            sys.setswitchinterval(1e-6)
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+        finally:
+            sys.setswitchinterval(interval)
+    log = read_step_log(profiler.log.path)
+    assert [event for event in log.events if event["event"] == "given_up"] == []
+    assert len(log.steps) == 6 * 2000
 
 
 @pytest.mark.parametrize(

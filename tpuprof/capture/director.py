@@ -72,6 +72,7 @@ class Director:
         self._log = log
         self._section, self._changed, self._problem, self._on_over = section, changed, problem, over
         self._detector = None if plan.on_slow is None else SlowStepDetector(plan.on_slow)
+        self._detecting = threading.Lock()
         self._quiet_until = 0  # step before which a slow one is not captured
         self._window: StepWindow | None = None
         self._next = _NEVER  # the step at which something is to happen
@@ -136,9 +137,12 @@ class Director:
         if self._after is not None:
             self._compare(self._after, duration)
         detector = self._detector
-        if detector is None or self.phase is Phase.OVER or not detector.add(duration):
+        if detector is None or self.phase is Phase.OVER:
             return
-        usual = detector.median
+        with self._detecting:  # steps may end in several threads
+            if not detector.add(duration):
+                return
+            usual = detector.median
         self._log.event("slow_step", step=number, duration_ns=duration, median_ns=usual)
         rule = self._plan.on_slow
         if rule is not None and self.asked is None and self.steps >= self._quiet_until:

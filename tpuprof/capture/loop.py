@@ -113,6 +113,7 @@ class Profiler:
         self._marks = MarkPatch(director, director.give_way, lambda: director.phase is Phase.RECORDING)
         self._requests: RequestFile | None = None
         self._open: StepMark | None = None
+        self._open_step = OpenStep(self._end_step)
         self._state = "new"
 
     @property
@@ -197,7 +198,7 @@ class Profiler:
         if self._state == "running":
             self._open = mark = StepMark(step_num)
             mark.__enter__()
-        return OpenStep(self._end_step)
+        return self._open_step
 
     def steps(self, iterable: Iterable[T]) -> Iterator[T]:
         """Yields the items; the loop's body runs inside a step for each."""
