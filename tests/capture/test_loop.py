@@ -1,5 +1,6 @@
 """`Profiler` around loops, over a fake profiler."""
 
+import asyncio
 import json
 import logging
 import signal
@@ -189,6 +190,43 @@ def test_a_decorated_function_is_a_step_in_every_call(fakes, tmp_path):
     assert sidecar(profiler.captures[0])["step_time"]["during_steps"] == 2
     with pytest.raises(UsageError, match="is not a function"):
         profiler(Profiler)
+    with pytest.raises(UsageError, match="is a generator: calling it runs nothing"):
+        profiler(loop_of_three)
+
+
+def loop_of_three():
+    yield from range(3)
+
+
+def test_calls_of_a_decorated_function_overlap_in_threads(fakes, tmp_path):
+    profiler = Profiler(tmp_path, Schedule(skip_first=10**6))
+    together = threading.Barrier(4)
+
+    @profiler
+    def train_step():
+        together.wait(20)
+
+    workers = [threading.Thread(target=lambda: [train_step() for _ in range(3)]) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    profiler.stop()
+    assert sorted(number for number, _, _ in read_step_log(profiler.log.path).steps) == list(range(12))
+
+
+def test_a_decorated_coroutine_is_a_step_until_it_ends(fakes, tmp_path):
+    profiler = Profiler(tmp_path, Schedule(skip_first=10**6))
+
+    @profiler
+    async def train_step():
+        await asyncio.sleep(0.02)
+        return 5
+
+    assert asyncio.run(train_step()) == 5
+    profiler.stop()
+    ((_, _, duration_ns),) = read_step_log(profiler.log.path).steps
+    assert duration_ns >= 20_000_000
 
 
 def test_the_exception_of_the_loop_passes_and_the_run_is_marked(fakes, tmp_path, process):
