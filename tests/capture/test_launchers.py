@@ -227,10 +227,13 @@ def test_a_killed_launcher_does_not_take_the_run_with_it(script, tmp_path):
         ({"on_slow": True}, "ended after 8 steps; no step was slow enough."),
         ({"on_request": True}, "ended after 8 steps; nobody asked for a capture."),
         ({"every": 100}, "ended before step 10: it ran 8 steps. Try --steps 4:8."),
+        ({"every": 100, "steps run": 1}, "ended before step 10: it ran 1 step."),
+        ({"steps": "1:2", "steps run": 0}, "marked no steps. Mark them with tpuprof.step or"),
     ],
 )
 def test_nothing_to_capture(options, told):
-    status = {"stage": "backend", "steps": 8, "exited": True}
+    options = dict(options)
+    status = {"stage": "backend", "steps": options.pop("steps run", 8), "exited": True}
     (message,) = _summarise(0, [status], plan_of(CommandOptions(**options))).messages
     assert f"There is no run: the program {told}" in message
 
