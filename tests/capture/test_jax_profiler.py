@@ -171,6 +171,30 @@ def test_a_failing_stop_frees_the_profiler(tmp_path):
     assert after.error is None
 
 
+def test_an_interrupt_while_the_session_starts_frees_the_profiler(tmp_path, monkeypatch):
+    start = jax.profiler.start_trace
+
+    def interrupted(*args, **kwargs):
+        start(*args, **kwargs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(jax.profiler, "start_trace", interrupted)
+    with pytest.raises(KeyboardInterrupt), capture(tmp_path):
+        pytest.fail("the body must not run")
+    monkeypatch.undo()
+    with capture(tmp_path) as after:
+        pass
+    assert after.error is None
+
+
+def test_a_program_that_forbids_transfers_can_be_captured(tmp_path):
+    with jax.transfer_guard("disallow_explicit"), capture(tmp_path) as made:
+        pass
+    assert made.error is None
+    (content,) = read_sidecars(made.path).values()
+    assert (content["complete"], content["errors"]) == (True, [])
+
+
 def test_an_empty_trace_is_an_error_that_names_the_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(profiler_module.JaxProfiler, "_stop_session", lambda self: (jax.profiler.stop_trace(), b"")[1])
     with capture(tmp_path / "ours") as made:
