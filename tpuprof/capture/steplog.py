@@ -29,6 +29,7 @@ FOLDER = "step_times"
 SUFFIX = ".jsonl"
 KIND = "step_times"
 LARGEST_BYTES = 1 << 28
+_RESERVE_BYTES = 1 << 20  # of a log, for the lines that are no steps
 _LONGEST_LINE = 1 << 16
 
 
@@ -47,6 +48,7 @@ class StepLog:
         self._origin = time.perf_counter_ns()
         self._started_ns = time.time_ns()
         self._file = -1
+        self._room = LARGEST_BYTES - _RESERVE_BYTES
         self._opened = False
         self._opening = False
         self._lock = threading.RLock()  # a signal handler may come by while its own thread is here
@@ -56,10 +58,14 @@ class StepLog:
         if not self._opened:
             self._open()
         if self._file >= 0:
+            line = b"[%d,%d,%d]\n" % (number, begin - self._origin, duration)
             try:
-                os.write(self._file, b"[%d,%d,%d]\n" % (number, begin - self._origin, duration))
+                os.write(self._file, line)
             except OSError as error:
                 self._lost(error)
+            self._room -= len(line)
+            if self._room < 0:
+                self._full()
 
     def event(self, name: str, **facts: Any) -> None:
         """Notes something else, at this moment."""
@@ -109,6 +115,11 @@ class StepLog:
             os.write(self._file, _line(content))
         except OSError as error:
             self._lost(error)
+
+    def _full(self) -> None:
+        self.error = "The step-time log is full; later steps are not noted."
+        self._write({"event": "log_full", "at_ns": time.perf_counter_ns() - self._origin})
+        self.close()
 
     def _lost(self, error: OSError) -> None:
         self.error = f"The step-time log cannot be written: {error.strerror or error}."
