@@ -23,7 +23,7 @@ from tpuprof.capture.requests import Ask
 from tpuprof.capture.schedule import StepWindow
 from tpuprof.capture.slowsteps import SlowStepDetector
 from tpuprof.capture.steplog import StepLog
-from tpuprof.errors import CaptureActiveError, CaptureError, TpuprofError
+from tpuprof.errors import CaptureError, TpuprofError
 
 LOCK_TIMEOUT_S = 120.0
 PATIENCE_S = 10.0  # for a step to begin after somebody asked, before a span of time is recorded instead
@@ -225,11 +225,7 @@ class Director:
             self.captures.append(capture)
         self._probing, self._stop_at, self._during = probing, stop, []
         self._describe(capture, first, stop, wanted)
-        try:
-            capture.start()
-        except CaptureActiveError as error:  # it costs this window, not the next one
-            capture.error = error
-            self._problem(str(error))
+        capture.start()
         self._end_at = None if for_s is None else time.monotonic() + for_s
         self.phase = Phase.RECORDING
         if capture.state is CaptureState.RECORDING:
