@@ -29,8 +29,8 @@ def capture(
     """A context manager, or a decorator, that captures what the program does inside it.
 
     A profiler that is busy, with another capture too, or fails does not disturb the program: the body runs, a warning
-    is logged once, and `Capture.error` holds the typed error. The body's own exceptions pass through and the profiler is
-    stopped. When the program is terminated inside, or ends, the trace is kept and marked as not complete.
+    is logged once, and `Capture.error` holds the typed error. The body's own exceptions pass through and the profiler
+    is stopped. When the program is terminated inside, or ends, the trace is kept and marked as not complete.
 
     As a decorator, the first call of the function is captured, later ones just run; the function's attribute
     ``capture`` is then the capture.
