@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,3 +22,19 @@ def real_traces() -> Path:
     if not folder:
         pytest.skip("TPUPROF_REAL_TRACES is not set")
     return Path(folder)
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Children started in the test can be interrupted, also where the tests run in the background of a shell.
+
+    There SIGINT and others are ignored, and what is ignored is inherited.
+    """
+    ignored = {
+        number: signal.signal(number, signal.SIG_DFL)
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+        if signal.getsignal(number) is signal.SIG_IGN
+    }
+    yield
+    for number, action in ignored.items():
+        signal.signal(number, action)

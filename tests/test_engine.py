@@ -197,6 +197,7 @@ def test_a_script_needs_no_main_guard(tmp_path: Path) -> None:
     assert (out, err, process.returncode) == ("once\n[2.0, 3.0, 4.0]\n", "", 0)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_everything_at_once(tmp_path: Path) -> None:
     marks = tmp_path / "marks"
     marks.mkdir()

@@ -218,12 +218,12 @@ def test_a_span_of_time_is_recorded_by_the_watching_thread(make, monkeypatch, tm
     assert 0.1 <= (content["stop_ns"] - content["start_ns"]) / 1e9 < 5
 
 
-def test_jax_marks_are_followed_in_place_and_given_back():
+def test_jax_marks_are_followed_in_place_and_given_back(monkeypatch):
     cls = jax.profiler.StepTraceAnnotation
-    start = jax.profiler.start_trace
+    start, stop = jax.profiler.start_trace, jax.profiler.stop_trace
     before = dict(vars(cls))
-    counter, given_way = StepRecorder(), []
-    patch = MarkPatch(counter, lambda: given_way.append(True))
+    counter, given_way, ours = StepRecorder(), [], [True]
+    patch = MarkPatch(counter, lambda: given_way.append(True), lambda: ours[0])
     try:
         patch.apply()
         assert jax.profiler.StepTraceAnnotation is cls
@@ -240,9 +240,23 @@ def test_jax_marks_are_followed_in_place_and_given_back():
         with pytest.raises(TypeError), jax.profiler.trace():
             pass
         assert given_way == [True]
+        before_us = "No profile started"
+        monkeypatch.setattr(jax._src.profiler._profile_state, "profile_session", object())  # ours
+        with pytest.raises(RuntimeError, match=before_us):
+            jax.profiler.stop_trace()
+        assert jax._src.profiler.stop_trace is jax.profiler.stop_trace is not stop
+        ours[0] = False
+        monkeypatch.setattr(jax._src.profiler._profile_state, "profile_session", None)
+        with pytest.raises(RuntimeError, match=before_us):  # by jax itself
+            jax.profiler.stop_trace()
     finally:
         patch.restore()
+        restored = jax.profiler.start_trace is jax._src.profiler.start_trace is start and (
+            jax.profiler.stop_trace is jax._src.profiler.stop_trace is stop
+        )
         jax.profiler.start_trace = jax._src.profiler.start_trace = start
+        jax.profiler.stop_trace = jax._src.profiler.stop_trace = stop
+    assert restored
     assert {name: vars(cls).get(name) for name in before} == before
     with cls("train", step_num=2):
         pass

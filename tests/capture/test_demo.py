@@ -18,9 +18,7 @@ from tpuprof.errors import CaptureError, MissingDependencyError, UsageError
 DEMO = "from tpuprof.cli.demo import command; command()"
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory) -> Path:
-    log = tmp_path_factory.mktemp("demo")
+def run_of_the_demo(log: Path) -> Path:
     done = subprocess.run(
         [sys.executable, "-c", DEMO, "--logdir", str(log), "--steps", "3", "--no-report"],
         env=child_environment(JAX_PLATFORMS=None, XLA_FLAGS=None),
@@ -37,15 +35,18 @@ def session(tmp_path_factory) -> Path:
     return found
 
 
-@pytest.fixture(scope="module")
-def events(session):
+@pytest.mark.slow
+def test_the_demo(tmp_path):  # one test: others in other processes would run the program again
+    session = run_of_the_demo(tmp_path)
     (path,) = session.glob("*.xplane.pb")
     assert path.stat().st_size < 10e6
-    return [event for event in events_of(path) if not event.name.startswith(("end: ", "Threadpool"))]
+    events = [event for event in events_of(path) if not event.name.startswith(("end: ", "Threadpool"))]
+    exactly_the_asked_steps_are_traced(events, session)
+    every_device_does_every_kind_of_collective(events)
+    matmuls_take_time(events)
 
 
-@pytest.mark.slow
-def test_exactly_the_asked_steps_are_traced(events, session):
+def exactly_the_asked_steps_are_traced(events, session):
     assert [stats["step_num"] for name, _, stats in events if name == "train"] == [3, 4, 5]
     (sidecar,) = read_sidecars(session).values()
     assert sidecar["complete"] is True
@@ -53,8 +54,7 @@ def test_exactly_the_asked_steps_are_traced(events, session):
     assert sidecar["environment"]["JAX_PLATFORMS"] == "cpu"
 
 
-@pytest.mark.slow
-def test_every_device_does_every_kind_of_collective(events):
+def every_device_does_every_kind_of_collective(events):
     kinds = {"all_gather": 0, "reduce_scatter": 0, "psum_invariant": 0}
     for name, _, stats in events:
         kind = re.sub(r"\.\d+\Z", "", name)
@@ -67,8 +67,7 @@ def test_every_device_does_every_kind_of_collective(events):
     assert kinds["psum_invariant"] >= 2 * 4 * 24
 
 
-@pytest.mark.slow
-def test_matmuls_take_time(events):
+def matmuls_take_time(events):
     durations = [
         ns for name, ns, stats in events if "hlo_op" in stats and re.match(r"dot|ynn_fusion|dot_general", name)
     ]

@@ -39,13 +39,16 @@ def runs(tmp_path: Path) -> list[tuple[dict, list[int]]]:
 
 
 def wrapper(tmp_path: Path) -> str:
-    """A program that starts two workers and waits for them, as launchers of distributed jobs do."""
+    """A program that starts one worker and becomes another by fork, as launchers of distributed jobs do."""
     path = tmp_path / "spawn.py"
     path.write_text(
-        "import os, subprocess, sys\n"
-        "workers = [subprocess.Popen([sys.executable, *sys.argv[1:]], env={**os.environ, 'RANK': str(n)})"
-        " for n in range(2)]\n"
-        "sys.exit(max(worker.wait() for worker in workers))\n"
+        "import os, runpy, subprocess, sys\n"
+        "worker = subprocess.Popen([sys.executable, *sys.argv[1:]], env={**os.environ, 'RANK': '0'})\n"
+        "forked = os.fork()\n"
+        "if forked == 0:\n"
+        "    runpy.run_path(sys.argv[1], run_name='__main__')\n"
+        "    sys.exit()\n"
+        "sys.exit(max(worker.wait(), os.waitpid(forked, 0)[1]))\n"
     )
     return str(path)
 
@@ -66,7 +69,7 @@ def test_other_ways_to_start_a_program(launch, script, tmp_path, kind):
     assert content["options"]["python_tracer_level"] == 1
 
 
-def test_two_workers_of_a_wrapper_never_overwrite_each_other(launch, script, tmp_path):
+def test_two_workers_of_a_wrapper_never_overwrite_each_other_and_both_report(launch, script, tmp_path):
     done = launch("--steps", "3:5", "--", sys.executable, wrapper(tmp_path), script(STEPS))
     assert done.returncode == 0, done.stderr.decode()
     found = runs(tmp_path)
@@ -224,12 +227,21 @@ def test_a_killed_launcher_does_not_take_the_run_with_it(script, tmp_path):
         ({"on_slow": True}, "ended after 8 steps; no step was slow enough."),
         ({"on_request": True}, "ended after 8 steps; nobody asked for a capture."),
         ({"every": 100}, "ended before step 10: it ran 8 steps. Try --steps 4:8."),
+        ({"every": 100, "steps run": 1}, "ended before step 10: it ran 1 step."),
+        ({"steps": "1:2", "steps run": 0}, "marked no steps. Mark them with tpuprof.step or"),
     ],
 )
 def test_nothing_to_capture(options, told):
-    status = {"stage": "backend", "steps": 8, "exited": True}
+    options = dict(options)
+    status = {"stage": "backend", "steps": options.pop("steps run", 8), "exited": True}
     (message,) = _summarise(0, [status], plan_of(CommandOptions(**options))).messages
     assert f"There is no run: the program {told}" in message
+
+
+def test_a_recording_that_nobody_could_write():
+    status = {"stage": "recording", "steps": 8}
+    (message,) = _summarise(137, [status], plan_of(CommandOptions(steps="5:9"))).messages
+    assert "There is no run: the program was killed, or left with os._exit, while it was being recorded" in message
 
 
 def test_wrong_options_stop_the_start(launch):

@@ -1,8 +1,11 @@
 """`Profiler` around loops, over a fake profiler."""
 
+import asyncio
 import json
 import logging
 import signal
+import sys
+import threading
 import time
 
 import jax
@@ -68,6 +71,55 @@ def test_the_schedule_s_steps_are_captured_and_its_warm_up_is_thrown_away(fakes,
     assert content["step_time"]["during_steps"] == 3
     assert content["budget"]["max_events"] == 1_000_000
     assert len(list((tmp_path / "plugins" / "profile").iterdir())) == 1
+
+
+def test_threads_that_run_ahead_during_the_warm_up_do_not_cost_the_window(fakes, tmp_path):
+    together = threading.Barrier(6)
+
+    def work():
+        for _ in range(3):
+            together.wait(20)
+            with step():
+                together.wait(20)  # six steps begin before the first of them ends
+
+    workers = [threading.Thread(target=work) for _ in range(6)]
+    with Profiler(tmp_path, Schedule(skip_first=2, warmup=1, active=2)) as profiler:
+        for _ in range(2):
+            with step():
+                pass
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    (made,) = profiler.captures
+    assert (made.state, made.error, made.ended_early) == (CaptureState.DONE, None, None)
+    assert [fake.calls for fake in fakes] == 2 * [["prepare", "drain", "start", "drain", "stop"]]
+    content = sidecar(made)
+    assert (content["first_step"], content["stop_step"], content["stop_step_wanted"]) == (8, 10, 10)
+    assert content["trigger"] == "steps 3:5"  # as planned: the name by which the processes of a program agree
+
+
+def test_step_times_of_many_threads_are_compared_without_harm(fakes, tmp_path):
+    interval = sys.getswitchinterval()
+
+    def work():
+        for _ in range(2000):
+            with step():
+                pass
+
+    workers = [threading.Thread(target=work) for _ in range(6)]
+    with Profiler(tmp_path, on_slow=SlowSteps(ratio=1e9)) as profiler:
+        try:
+            sys.setswitchinterval(1e-6)
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+        finally:
+            sys.setswitchinterval(interval)
+    log = read_step_log(profiler.log.path)
+    assert [event for event in log.events if event["event"] == "given_up"] == []
+    assert len(log.steps) == 6 * 2000
 
 
 @pytest.mark.parametrize(
@@ -138,6 +190,43 @@ def test_a_decorated_function_is_a_step_in_every_call(fakes, tmp_path):
     assert sidecar(profiler.captures[0])["step_time"]["during_steps"] == 2
     with pytest.raises(UsageError, match="is not a function"):
         profiler(Profiler)
+    with pytest.raises(UsageError, match="is a generator: calling it runs nothing"):
+        profiler(loop_of_three)
+
+
+def loop_of_three():
+    yield from range(3)
+
+
+def test_calls_of_a_decorated_function_overlap_in_threads(fakes, tmp_path):
+    profiler = Profiler(tmp_path, Schedule(skip_first=10**6))
+    together = threading.Barrier(4)
+
+    @profiler
+    def train_step():
+        together.wait(20)
+
+    workers = [threading.Thread(target=lambda: [train_step() for _ in range(3)]) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    profiler.stop()
+    assert sorted(number for number, _, _ in read_step_log(profiler.log.path).steps) == list(range(12))
+
+
+def test_a_decorated_coroutine_is_a_step_until_it_ends(fakes, tmp_path):
+    profiler = Profiler(tmp_path, Schedule(skip_first=10**6))
+
+    @profiler
+    async def train_step():
+        await asyncio.sleep(0.02)
+        return 5
+
+    assert asyncio.run(train_step()) == 5
+    profiler.stop()
+    ((_, _, duration_ns),) = read_step_log(profiler.log.path).steps
+    assert duration_ns >= 20_000_000
 
 
 def test_the_exception_of_the_loop_passes_and_the_run_is_marked(fakes, tmp_path, process):

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from hypothesis import given
@@ -119,3 +120,15 @@ def test_logs_are_found_from_a_session_below_in_the_order_of_their_start(tmp_pat
     assert [path.name for path in find_step_logs(session)] == names
     assert find_step_logs(folder / names[0]) == [folder / names[0]]
     assert find_step_logs(session.with_name("misspelt")) == []
+
+
+def test_a_log_ends_before_it_is_too_large_to_be_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("tpuprof.capture.steplog.LARGEST_BYTES", (1 << 20) + 100)
+    log = StepLog(tmp_path)
+    for n in range(1000):
+        log.step(n, time.perf_counter_ns(), 5)
+    log.event("after")
+    assert log.error == "The step-time log is full; later steps are not noted."
+    found = read_step_log(log.path)
+    assert 2 <= len(found.steps) <= 20
+    assert [event["event"] for event in found.events] == ["log_full"]

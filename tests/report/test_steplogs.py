@@ -75,6 +75,20 @@ def test_slow_steps_are_found_where_nobody_looked(tmp_path):
     assert [row["step"] for row in result.rows if row["state"] == "slow"] == [30]
 
 
+def test_a_warm_up_is_neither_slow_nor_captured(tmp_path):
+    warm_up = [
+        {"event": "capture_started", "step": 20, "stop": 21, "trigger": "warm-up"},
+        [20, 20_000 * MS, 90 * MS],  # the first start of a profiler takes its time
+        {"event": "warm_up", "step_events": 1},
+        {"event": "capture_started", "step": 21, "stop": 22, "trigger": "steps 21:22"},
+        [21, 21_000 * MS, 10 * MS],
+        {"event": "capture_ended", "step": 22, "path": "/run", "error": None},
+    ]
+    write(tmp_path, [*loop([10] * 20), *warm_up])
+    rows = step_times_result(read_logs(tmp_path), 30).rows
+    assert {row["step"]: row["state"] for row in rows if row["state"]} == {20: "warm-up", 21: "captured"}
+
+
 def test_without_anything_notable_the_last_steps_are_shown(tmp_path):
     write(tmp_path, loop([10] * 50))
     (listing,) = step_times_result(read_logs(tmp_path), 4).listings

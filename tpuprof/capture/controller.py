@@ -61,7 +61,8 @@ class Controller:
             problem=status.problem,
             over=self._over,
         )
-        self._marks = MarkPatch(self.director, self.director.give_way)
+        director = self.director
+        self._marks = MarkPatch(director, director.give_way, lambda: director.phase is Phase.RECORDING)
         wanted = self._plan.on_request
         self._requests = None if wanted is None else RequestFile(Path(spec.logdir), wanted)
 

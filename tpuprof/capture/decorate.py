@@ -1,10 +1,11 @@
-"""Captures as decorators: one call of a function is captured, all calls run."""
+"""Decorators: the calls of a function inside a capture, or as steps."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import TracebackType
 from typing import Any, Protocol, TypeVar, cast
 
@@ -13,8 +14,8 @@ from tpuprof.errors import UsageError
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Once(Protocol):
-    """A context manager that can be entered once, such as a capture."""
+class Context(Protocol):
+    """A context manager, such as a capture or a mark of a step."""
 
     def __enter__(self) -> Any: ...
 
@@ -23,37 +24,45 @@ class Once(Protocol):
     ) -> None: ...
 
 
-def captured_call(capture: Once, function: F) -> F:
+def captured_call(capture: Context, function: F) -> F:
     """The function, with its first call inside `capture`, which becomes its attribute ``capture``.
+
+    Raises:
+        UsageError: it is no function, or a generator.
+    """
+    unused = [capture]
+
+    def once() -> Context:
+        try:
+            return unused.pop()  # of several threads exactly one gets it
+        except IndexError:
+            return nullcontext()
+
+    wrapper: Any = wrapped_calls(function, once)
+    wrapper.capture = capture
+    return cast("F", wrapper)
+
+
+def wrapped_calls(function: F, context: Callable[[], Context]) -> F:
+    """The function, with every call inside what `context` makes for it; a coroutine until it ends.
 
     Raises:
         UsageError: it is no function, or a generator: its work is not done when it is called.
     """
     if not callable(function) or isinstance(function, type):
-        raise UsageError(f"{function!r} is not a function.", hint="Decorate a function that runs the steps to capture.")
+        raise UsageError(f"{function!r} is not a function.", hint="Decorate a function that runs a step, or several.")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise UsageError(
             f"{function.__qualname__} is a generator: calling it runs nothing that could be captured.",
             hint="Capture the loop that consumes it.",
         )
-    unused = [capture]
 
     def plain(*args: Any, **kwargs: Any) -> Any:
-        try:
-            once = unused.pop()  # of several threads exactly one gets it
-        except IndexError:
-            return function(*args, **kwargs)
-        with once:
+        with context():
             return function(*args, **kwargs)
 
     async def awaited(*args: Any, **kwargs: Any) -> Any:
-        try:
-            once = unused.pop()
-        except IndexError:
-            return await function(*args, **kwargs)
-        with once:
+        with context():
             return await function(*args, **kwargs)
 
-    wrapper: Any = functools.wraps(function)(awaited if inspect.iscoroutinefunction(function) else plain)
-    wrapper.capture = capture
-    return cast("F", wrapper)
+    return cast("F", functools.wraps(function)(awaited if inspect.iscoroutinefunction(function) else plain))

@@ -23,7 +23,7 @@ from tpuprof.capture.requests import Ask
 from tpuprof.capture.schedule import StepWindow
 from tpuprof.capture.slowsteps import SlowStepDetector
 from tpuprof.capture.steplog import StepLog
-from tpuprof.errors import CaptureActiveError, CaptureError, TpuprofError
+from tpuprof.errors import CaptureError, TpuprofError
 
 LOCK_TIMEOUT_S = 120.0
 PATIENCE_S = 10.0  # for a step to begin after somebody asked, before a span of time is recorded instead
@@ -72,6 +72,7 @@ class Director:
         self._log = log
         self._section, self._changed, self._problem, self._on_over = section, changed, problem, over
         self._detector = None if plan.on_slow is None else SlowStepDetector(plan.on_slow)
+        self._detecting = threading.Lock()
         self._quiet_until = 0  # step before which a slow one is not captured
         self._window: StepWindow | None = None
         self._next = _NEVER  # the step at which something is to happen
@@ -120,10 +121,13 @@ class Director:
                 self._between(local.number, duration)
                 return
             self._during.append(duration)
-            if self._stop_at is not None and self.steps >= self._stop_at:
-                self._guarded(self._end_probe if self._probing else self.finish)
+            if self._at_its_end():
+                self._guarded(self._end_at_step)
         except Exception as error:
             self._give_up(error)
+
+    def _at_its_end(self) -> bool:
+        return self._stop_at is not None and self.steps >= self._stop_at
 
     def _nesting(self) -> int:
         return getattr(self._local, "depth", 0)
@@ -133,9 +137,12 @@ class Director:
         if self._after is not None:
             self._compare(self._after, duration)
         detector = self._detector
-        if detector is None or self.phase is Phase.OVER or not detector.add(duration):
+        if detector is None or self.phase is Phase.OVER:
             return
-        usual = detector.median
+        with self._detecting:  # steps may end in several threads
+            if not detector.add(duration):
+                return
+            usual = detector.median
         self._log.event("slow_step", step=number, duration_ns=duration, median_ns=usual)
         rule = self._plan.on_slow
         if rule is not None and self.asked is None and self.steps >= self._quiet_until:
@@ -173,12 +180,12 @@ class Director:
             ask = self.asked
             if ask is not None and ask.for_s is not None and self._nobody_steps(ask):
                 self.asked = None
-                self._guarded(self._start, ask.trigger, for_s=ask.for_s)
+                self._guarded(self._start_span, ask.trigger, ask.for_s)
 
     def record_span(self, for_s: float) -> None:
         """Records a span of time now, in place of the schedule."""
         self._window, self._next = None, _NEVER
-        self._guarded(self._start, f"{for_s:g} s of time", for_s=for_s)
+        self._guarded(self._start_span, f"{for_s:g} s of time", for_s)
 
     def _nobody_steps(self, ask: Ask) -> bool:
         return not ask.steps or not self.steps or time.monotonic() - self._asked_at > PATIENCE_S
@@ -186,51 +193,51 @@ class Director:
     # Recording
 
     def _begin_at_step(self) -> None:
-        ask, window = self.asked, self._window
-        if ask is not None and ask.steps:
-            self.asked = None
-            self._start(ask.trigger, stop=self.steps + ask.steps)
-        elif window is not None and self.steps >= self._next:
-            if window.begin <= self.steps < window.first and self._estimate is None:
-                self._start("warm-up", stop=window.first, probing=True)
-            elif self.steps < window.first:
-                self._next = window.first  # what a step costs is known from the first warm-up
-            elif self.steps == window.first:
-                self._start(f"steps {window.first}:{window.stop}", stop=window.stop)
-            else:  # it was missed while something else was recorded
-                self._plan_next(self.steps)
-
-    def _start(
-        self, trigger: str, *, stop: int | None = None, for_s: float | None = None, probing: bool = False
-    ) -> None:
         with self._section(), self._held():
             if self.phase is not Phase.WAITING:
-                return
-            wanted = stop
-            if stop is not None and not probing:
-                stop = self.steps + self._fitting(stop - self.steps)
-            self._capture = capture = self._make_capture(trigger, self.give_way)
-            if not probing:
+                return  # another thread was faster
+            now = self.steps  # other threads may count on while we are here
+            ask, window = self.asked, self._window
+            if ask is not None and ask.steps:
+                self.asked = None
+                self._record(ask.trigger, now, steps=ask.steps)
+            elif window is not None and now >= self._next:
+                if now < window.first and self._estimate is None:
+                    self._record("warm-up", now, steps=window.first - now, probing=True)
+                elif now < window.first:
+                    self._next = window.first  # what a step costs is known from the first warm-up
+                else:  # later than its first step where threads have begun others during the warm-up
+                    self._record(f"steps {window.first}:{window.stop}", now, steps=window.stop - window.first)
+
+    def _start_span(self, trigger: str, for_s: float) -> None:
+        with self._section(), self._held():
+            if self.phase is Phase.WAITING:
+                self._record(trigger, self.steps, for_s=for_s)
+
+    def _record(
+        self, trigger: str, first: int, *, steps: int | None = None, for_s: float | None = None, probing: bool = False
+    ) -> None:
+        stop = wanted = None if steps is None else first + steps
+        if steps is not None and not probing:
+            stop = first + self._fitting(steps)
+        self._capture = capture = self._make_capture(trigger, self.give_way)
+        if not probing:
+            self.captures.append(capture)
+        self._probing, self._stop_at, self._during = probing, stop, []
+        self._describe(capture, first, stop, wanted)
+        capture.start()
+        self._end_at = None if for_s is None else time.monotonic() + for_s
+        self.phase = Phase.RECORDING
+        if capture.state is CaptureState.RECORDING:
+            self._log.event("capture_started", trigger=trigger, step=first, stop=stop)
+            self._changed("recording")
+        else:
+            if probing:
+                self._probing = False
                 self.captures.append(capture)
-            self._probing, self._stop_at, self._during = probing, stop, []
-            self._describe(capture, stop, wanted)
-            try:
-                capture.start()
-            except CaptureActiveError as error:  # it costs this window, not the next one
-                capture.error = error
-                self._problem(str(error))
-            self._end_at = None if for_s is None else time.monotonic() + for_s
-            self.phase = Phase.RECORDING
-            if capture.state is CaptureState.RECORDING:
-                self._log.event("capture_started", trigger=trigger, step=self.steps, stop=stop)
-                self._changed("recording")
-            else:
-                if probing:
-                    self._probing = False
-                    self.captures.append(capture)
-                self._close(capture)
-                if capture.state is CaptureState.SKIPPED:
-                    self._changed("skipped")
+            self._close(capture)
+            if capture.state is CaptureState.SKIPPED:
+                self._changed("skipped")
 
     def _fitting(self, steps: int) -> int:
         if self._estimate is None:
@@ -244,32 +251,38 @@ class Director:
             )
         return fits
 
-    def _describe(self, capture: Capture, stop: int | None, wanted: int | None) -> None:
+    def _describe(self, capture: Capture, first: int, stop: int | None, wanted: int | None) -> None:
         if self._estimate is not None and stop is not None:
-            capture.expected_bytes = self._estimate.size(stop - self.steps)
+            capture.expected_bytes = self._estimate.size(stop - first)
         capture.facts = {
             "plan": self._plan.as_dict(),
-            "first_step": self.steps if stop is not None else None,
+            "first_step": first if stop is not None else None,
             "stop_step": stop,
             "stop_step_wanted": wanted,  # later than stop_step where the budget has no room for all
             "estimate": None if self._estimate is None else self._estimate.as_dict(),
         }
 
-    def _end_probe(self) -> None:
+    def _end_at_step(self) -> None:
         with self._section(), self._held():
             capture = self._capture
-            if self.phase is not Phase.RECORDING or capture is None:
-                return
-            data = capture.discard()
-            self._probing, self._capture = False, None
-            if data is None:  # the profiler does not work: the window would cost as much and give as little
-                self.captures.append(capture)
-                self._close(capture)
-                return
-            self._estimate = estimate(data, max(len(self._during), 1))
-            self._log.event("warm_up", **self._estimate.as_dict())
-            self.phase = Phase.WAITING
-            self._next = self.steps
+            if self.phase is not Phase.RECORDING or capture is None or not self._at_its_end():
+                return  # another thread was faster, and may have begun the next one
+            if self._probing:
+                self._end_probe(capture)
+            else:
+                self._end_recording(capture, None)
+
+    def _end_probe(self, capture: Capture) -> None:
+        data = capture.discard()
+        self._probing, self._capture = False, None
+        if data is None:  # the profiler does not work: the window would cost as much and give as little
+            self.captures.append(capture)
+            self._close(capture)
+            return
+        self._estimate = estimate(data, max(len(self._during), 1))
+        self._log.event("warm_up", **self._estimate.as_dict())
+        self.phase = Phase.WAITING
+        self._next = self.steps
 
     def finish(self, reason: str | None = None, *, drain: bool = True) -> None:
         """Ends a recording, if there is one, and writes it. A `reason` says why it ended early.
@@ -278,15 +291,17 @@ class Director:
         """
         with self._section(), self._held():
             capture = self._capture
-            if self.phase is not Phase.RECORDING or capture is None:
-                return
-            if self._probing:  # it ends before its time: then it is worth more than nothing
-                self._probing = False
-                self.captures.append(capture)
-            capture.facts["step_time"] = self._step_time()
-            timeout_s = None if drain else TERMINATION_S
-            capture.stop(complete=reason is None, reason=reason, drain=drain, timeout_s=timeout_s)
-            self._close(capture)
+            if self.phase is Phase.RECORDING and capture is not None:
+                self._end_recording(capture, reason, drain=drain)
+
+    def _end_recording(self, capture: Capture, reason: str | None, *, drain: bool = True) -> None:
+        if self._probing:  # it ends before its time: then it is worth more than nothing
+            self._probing = False
+            self.captures.append(capture)
+        capture.facts["step_time"] = self._step_time()
+        timeout_s = None if drain else TERMINATION_S
+        capture.stop(complete=reason is None, reason=reason, drain=drain, timeout_s=timeout_s)
+        self._close(capture)
 
     def give_way(self) -> None:
         """Ends a recording because the program wants the profiler for itself."""

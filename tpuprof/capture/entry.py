@@ -28,9 +28,9 @@ def capture(
 ) -> Capture:
     """A context manager, or a decorator, that captures what the program does inside it.
 
-    A profiler that is busy or fails does not disturb the program: the body runs, a warning is logged once,
-    and `Capture.error` holds the typed error. The body's own exceptions pass through and the profiler is
-    stopped. When the program is terminated inside, or ends, the trace is kept and marked as not complete.
+    A profiler that is busy, with another capture too, or fails does not disturb the program: the body runs, a warning
+    is logged once, and `Capture.error` holds the typed error. The body's own exceptions pass through and the profiler
+    is stopped. When the program is terminated inside, or ends, the trace is kept and marked as not complete.
 
     As a decorator, the first call of the function is captured, later ones just run; the function's attribute
     ``capture`` is then the capture.
@@ -49,7 +49,7 @@ def capture(
 
     Raises:
         UsageError: an option is unknown or wrong.
-        CaptureActiveError: on entry, when another capture of this process is running.
+        CaptureActiveError: on entry, when another capture of this process is running and `strict` is given.
         MissingDependencyError: on entry, when jax is not installed.
     """
     if callable(logdir):

@@ -72,6 +72,7 @@ class JaxWatcher:
             self._status.problem("this import system does not let tpuprof follow jax")
 
     def _arm(self) -> None:
+        self._status.adopt()  # launchers often fork their workers before these import jax
         try:
             from tpuprof.capture.controller import arm
 

@@ -195,8 +195,11 @@ def _why_none(statuses: Sequence[Mapping[str, Any]], plan: Plan) -> str:
         return " ".join(errors)
     if any(status.get("stage") == "skipped" for status in statuses):
         return "other processes of the program were asked for with --hosts."
-    if any(status.get("stage") == "recording" for status in statuses):
-        return "the program was killed while it was being recorded, before the trace could be written."
+    if any(status.get("stage") == "recording" and not status.get("exited") for status in statuses):
+        return (
+            "the program was killed, or left with os._exit, while it was being recorded, before the trace could be "
+            "written."
+        )
     users = [status for status in statuses if status.get("stage") == "backend" or status.get("steps")]
     if users:
         return _why_outside(max(users, key=lambda status: int(status.get("steps") or 0)), plan)
@@ -212,7 +215,7 @@ def _why_outside(status: Mapping[str, Any], plan: Plan) -> str:
     window = None if plan.schedule is None else plan.schedule.next_window(0)
     if window is not None and steps:
         hint = f" Try --steps {steps // 2}:{steps}." if steps > 1 else ""
-        return f"the program {ended} before step {window.first}: it ran {steps} step{'s' * (steps != 1)}.{hint}"
+        return f"the program {ended} before step {window.first}: it ran {_counted(steps)}.{hint}"
     if plan.span is not None:
         marks = " It marked no steps." if window is not None else ""
         return (
@@ -223,8 +226,12 @@ def _why_outside(status: Mapping[str, Any], plan: Plan) -> str:
     if steps or plan.on_slow is plan.schedule is None:
         slow = " no step was slow enough" if plan.on_slow is not None else ""
         asked = " nobody asked for a capture" if plan.on_request is not None else ""
-        return f"the program {ended} after {steps} steps;{slow}{',' * bool(slow and asked)}{asked}."
+        return f"the program {ended} after {_counted(steps)};{slow}{',' * bool(slow and asked)}{asked}."
     return (
         "the program marked no steps. Mark them with tpuprof.step or jax.profiler.StepTraceAnnotation, "
         "or capture a span of time with --after and --for."
     )
+
+
+def _counted(steps: int) -> str:
+    return f"{steps} step{'s' * (steps != 1)}"

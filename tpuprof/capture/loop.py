@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from tpuprof.capture.budget import Budget
 from tpuprof.capture.checking import instance
+from tpuprof.capture.decorate import wrapped_calls
 from tpuprof.capture.director import Director, Phase
 from tpuprof.capture.failures import note_failure
 from tpuprof.capture.hosts import check_hosts
@@ -26,7 +28,7 @@ from tpuprof.capture.session import check_logdir, check_name
 from tpuprof.capture.slowsteps import SlowSteps
 from tpuprof.capture.steplog import StepLog
 from tpuprof.capture.stepmarks import StepMark, leave_steps, observe_steps
-from tpuprof.errors import CaptureError, MissingDependencyError, UsageError
+from tpuprof.errors import CaptureError, MissingDependencyError
 
 logger = logging.getLogger("tpuprof")
 LOOK_S = 0.25
@@ -109,10 +111,13 @@ class Profiler:
             problem=self._problem,
             over=self._lifeline.release_signal,
         )
-        self._marks = MarkPatch(self._director, self._director.give_way)
+        director = self._director
+        self._marks = MarkPatch(director, director.give_way, lambda: director.phase is Phase.RECORDING)
         self._requests: RequestFile | None = None
         self._open: StepMark | None = None
+        self._open_step = OpenStep(self._end_step)
         self._state = "new"
+        self._starting = threading.Lock()
 
     @property
     def captures(self) -> tuple[Capture, ...]:
@@ -196,7 +201,7 @@ class Profiler:
         if self._state == "running":
             self._open = mark = StepMark(step_num)
             mark.__enter__()
-        return OpenStep(self._end_step)
+        return self._open_step
 
     def steps(self, iterable: Iterable[T]) -> Iterator[T]:
         """Yields the items; the loop's body runs inside a step for each."""
@@ -221,17 +226,15 @@ class Profiler:
 
     def __call__(self, function: F) -> F:
         """The function, with every call as a step; the profiler starts with the first one."""
-        if not callable(function) or isinstance(function, type):
-            raise UsageError(f"{function!r} is not a function.", hint="Decorate the function that runs one step.")
 
-        @functools.wraps(function)
-        def stepped(*args: Any, **kwargs: Any) -> Any:
-            if self._state == "new":
-                self.start()
-            with self.step():
-                return function(*args, **kwargs)
+        def mark() -> StepMark | nullcontext[None]:
+            with self._starting:
+                if self._state == "new":
+                    self.start()
+            # Not the open step of `step`: calls may overlap in threads, and each has its own.
+            return StepMark() if self._state == "running" else nullcontext()
 
-        return cast("F", stepped)
+        return wrapped_calls(function, mark)
 
     def __repr__(self) -> str:
         return f"<Profiler {self._state}, {self._director.steps} steps, {len(self._director.captures)} captures>"

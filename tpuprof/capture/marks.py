@@ -6,6 +6,7 @@ followed; `restore` takes the changes back.
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,51 +18,54 @@ _METHODS = ("__init__", "__enter__", "__exit__")
 
 
 class MarkPatch:
-    """Tells `observer` of every ``StepTraceAnnotation``, and calls `give_way` before ``start_trace``."""
+    """Tells `observer` of every ``StepTraceAnnotation``, and keeps traces of the program apart from ours.
 
-    def __init__(self, observer: StepObserver, give_way: Callable[[], None]) -> None:
+    Args:
+        observer: hears of every step.
+        give_way: called before ``start_trace``.
+        recording: whether the running session is ours. Then ``stop_trace`` answers as it would without us, that
+            there is none, and does not end it: programs call it to be sure, and others write what it collects.
+    """
+
+    def __init__(self, observer: StepObserver, give_way: Callable[[], None], recording: Callable[[], bool]) -> None:
         self._observer = observer
         self._give_way = give_way
+        self._recording = recording
         self._annotation: Any = None
         self._own: dict[str, Any] = {}
-        self._homes: list[Any] = []  # modules whose start function is ours
-        self._original: Any = None
-        self._replacement: Any = None
+        self._replaced: list[tuple[Any, str, Any, Any]] = []  # module, name, its function, ours
 
     def apply(self) -> None:
-        """Changes the annotation class and the start functions.
+        """Changes the annotation class and the functions that start and stop traces.
 
         Raises:
             AttributeError, TypeError: this jax has no such class, or it cannot be changed.
         """
         public: Any = importlib.import_module("jax.profiler")
         self._follow_annotation(public.StepTraceAnnotation)
-        private: Any = None
-        with suppress(ImportError):
-            private = importlib.import_module("jax._src.profiler")
-        original = public.start_trace
-        give_way = self._give_way
+        start, stop = public.start_trace, public.stop_trace
+        give_way, recording = self._give_way, self._recording
 
+        @functools.wraps(start)
         def start_trace(*args: Any, **kwargs: Any) -> Any:
             give_way()
-            return original(*args, **kwargs)
+            return start(*args, **kwargs)
 
-        start_trace.__doc__ = original.__doc__
-        start_trace.__wrapped__ = original  # pyright: ignore[reportFunctionMemberAccess]
-        self._homes = [public]
-        # jax.profiler.trace calls the function under its private address.
-        if getattr(private, "start_trace", None) is original:
-            self._homes.append(private)
-        for home in self._homes:
-            home.start_trace = start_trace
-        self._original, self._replacement = original, start_trace
+        @functools.wraps(stop)
+        def stop_trace(*args: Any, **kwargs: Any) -> Any:
+            if recording():
+                raise RuntimeError("No profile started")
+            return stop(*args, **kwargs)
+
+        self._replace(public, "start_trace", start, start_trace)
+        self._replace(public, "stop_trace", stop, stop_trace)
 
     def restore(self) -> None:
-        """Gives the annotation class and the start functions back, unless others have changed them since."""
-        for home in self._homes:
-            if home.start_trace is self._replacement:
-                home.start_trace = self._original
-        self._homes = []
+        """Gives the annotation class and the functions back, unless others have changed them since."""
+        for home, name, original, replacement in self._replaced:
+            if getattr(home, name) is replacement:
+                setattr(home, name, original)
+        self._replaced = []
         cls, self._annotation = self._annotation, None
         if cls is None:
             return
@@ -70,6 +74,15 @@ class MarkPatch:
                 setattr(cls, name, self._own[name])
             elif name in vars(cls):
                 delattr(cls, name)
+
+    def _replace(self, public: Any, name: str, original: Any, replacement: Any) -> None:
+        homes = [public]
+        with suppress(ImportError):  # jax.profiler.trace calls the functions under their private address
+            private: Any = importlib.import_module("jax._src.profiler")
+            homes += [private] if getattr(private, name, None) is original else []
+        for home in homes:
+            setattr(home, name, replacement)
+            self._replaced.append((home, name, original, replacement))
 
     def _follow_annotation(self, cls: Any) -> None:
         observer = self._observer

@@ -120,6 +120,9 @@ class JaxProfiler:
             if _says_busy(error):
                 raise _busy(_OTHER_HOLDERS) from error
             raise CaptureError("The jax profiler did not start.", why=f"{_line(error)}.") from error
+        except BaseException:  # Ctrl-C shows when the session has begun, and would leave it running for ever
+            self._abandon(state)
+            raise
         self._session = None if state is None else state.profile_session
 
     def stop(self) -> bytes:
@@ -161,8 +164,19 @@ class JaxProfiler:
 
     def _stop_staged(self) -> bytes:
         staging = Path(self._staging or "")
-        _import("jax.profiler").stop_trace()
+        stop_trace = _import("jax.profiler").stop_trace
+        getattr(stop_trace, "__wrapped__", stop_trace)()  # a program's own calls are kept from our session
         return b"".join(path.read_bytes() for path in sorted(staging.rglob("*.xplane.pb"))[:1])
+
+    def _abandon(self, state: Any) -> None:
+        with suppress(Exception):
+            if state is None:
+                self._stop_staged()
+            else:
+                self._session = state.profile_session
+                self._stop_session()
+        self._session = None
+        self._drop_staging()
 
     def _drop_staging(self) -> None:
         if self._staging is not None:
@@ -171,8 +185,9 @@ class JaxProfiler:
 
 
 def _touch_devices(jax: Any) -> None:
-    for device in jax.local_devices():
-        jax.device_put(0, device).block_until_ready()
+    with jax.transfer_guard("allow"):  # a program may forbid transfers to itself
+        for device in jax.local_devices():
+            jax.device_put(0, device).block_until_ready()
 
 
 def _import(name: str) -> Any:

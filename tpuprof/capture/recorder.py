@@ -131,14 +131,14 @@ class Capture:
         """Starts recording.
 
         Raises:
-            CaptureActiveError: another capture of this process is running; it goes on.
             MissingDependencyError: jax is not installed.
+            CaptureActiveError: another capture of this process is running, which goes on, and this one is strict.
             CaptureError: the profiler failed and the capture is strict, or it was started before.
         """
         if self.state is not CaptureState.NEW:
             raise CaptureError("A capture can be started only once.", hint="Make a new one with tpuprof.capture().")
-        claim(self)
         try:
+            claim(self)
             self._begin()
         except BaseException as error:
             self.state = CaptureState.FAILED

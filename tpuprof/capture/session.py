@@ -63,7 +63,7 @@ def check_logdir(logdir: str | os.PathLike[str]) -> Path:
     Raises:
         UsageError: it is the address of an object store.
     """
-    text = os.fspath(logdir)
+    text = os.fsdecode(logdir)
     if "://" in text:
         raise UsageError(
             f"{text!r} is not a local directory.",

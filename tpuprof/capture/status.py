@@ -24,6 +24,12 @@ class Status:
         self._begin = time.monotonic()
         self._fields: dict[str, Any] = {"pid": self._pid}
 
+    def adopt(self) -> None:
+        """Makes this the report of a process that was forked before it had anything to report."""
+        if os.getpid() != self._pid:
+            self._pid = os.getpid()
+            self._fields = {"pid": self._pid}
+
     @property
     def elapsed_s(self) -> float:
         """Seconds since this process started Python."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -28,6 +29,7 @@ FOLDER = "step_times"
 SUFFIX = ".jsonl"
 KIND = "step_times"
 LARGEST_BYTES = 1 << 28
+_RESERVE_BYTES = 1 << 20  # of a log, for the lines that are no steps
 _LONGEST_LINE = 1 << 16
 
 
@@ -46,17 +48,24 @@ class StepLog:
         self._origin = time.perf_counter_ns()
         self._started_ns = time.time_ns()
         self._file = -1
+        self._room = LARGEST_BYTES - _RESERVE_BYTES
         self._opened = False
+        self._opening = False
+        self._lock = threading.RLock()  # a signal handler may come by while its own thread is here
 
     def step(self, number: int, begin: int, duration: int) -> None:
         """Notes one step: its number, ``time.perf_counter_ns`` at its begin, and its nanoseconds."""
         if not self._opened:
             self._open()
         if self._file >= 0:
+            line = b"[%d,%d,%d]\n" % (number, begin - self._origin, duration)
             try:
-                os.write(self._file, b"[%d,%d,%d]\n" % (number, begin - self._origin, duration))
+                os.write(self._file, line)
             except OSError as error:
                 self._lost(error)
+            self._room -= len(line)
+            if self._room < 0:
+                self._full()
 
     def event(self, name: str, **facts: Any) -> None:
         """Notes something else, at this moment."""
@@ -73,17 +82,13 @@ class StepLog:
                 os.close(file)
 
     def _open(self) -> None:
-        self._opened = True
-        host, pid = host_name(), os.getpid()
-        path = self._folder / f"{host}.{pid}.{self._started_ns // 1_000_000}{SUFFIX}"
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o666)
-            self.path = path
-        except OSError as error:
-            self._lost(error)
-        self._write(
-            {
+        with self._lock:
+            if self._opened or self._opening:
+                return
+            self._opening = True
+            host, pid = host_name(), os.getpid()
+            path = self._folder / f"{host}.{pid}.{self._started_ns // 1_000_000}{SUFFIX}"
+            header = {
                 "schema_version": SCHEMA_VERSION,
                 "tool": "tpuprof",
                 "kind": KIND,
@@ -93,20 +98,36 @@ class StepLog:
                 "started_ns": self._started_ns,
                 "command": mask_arguments(getattr(sys, "argv", [])),
             }
-        )
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o666)
+                self.path = path
+                os.write(file, _line(header))
+                self._file = file  # only now: the steps of other threads come after the first line
+            except OSError as error:
+                self._lost(error)
+            self._opened = True
 
     def _write(self, content: dict[str, Any]) -> None:
         if self._file < 0:
             return
-        line = json.dumps(content, ensure_ascii=True, default=str, separators=(",", ":")) + "\n"
         try:
-            os.write(self._file, line.encode())
+            os.write(self._file, _line(content))
         except OSError as error:
             self._lost(error)
+
+    def _full(self) -> None:
+        self.error = "The step-time log is full; later steps are not noted."
+        self._write({"event": "log_full", "at_ns": time.perf_counter_ns() - self._origin})
+        self.close()
 
     def _lost(self, error: OSError) -> None:
         self.error = f"The step-time log cannot be written: {error.strerror or error}."
         self.close()
+
+
+def _line(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, ensure_ascii=True, default=str, separators=(",", ":")) + "\n").encode()
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,18 @@ def _process(log: StepTimes) -> dict[str, Any]:
     }
 
 
+def _warm_ups(events: Sequence[dict[str, Any]]) -> list[tuple[int, int]]:
+    """First and stop of the steps that were recorded to be thrown away, and took longer for it."""
+    found: list[tuple[int, int]] = []
+    first = stop = None
+    for event in events:
+        if event["event"] == "capture_started":
+            first, stop = _number(event.get("step")), _number(event.get("stop"))
+        elif event["event"] == "warm_up" and first is not None and stop is not None:
+            found.append((first, stop))
+    return found
+
+
 def _captures(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The captures of one process in their order: steps, trigger, what became of them."""
     found: list[dict[str, Any]] = []
@@ -102,12 +114,14 @@ def _captures(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _rows(log: StepTimes, process: dict[str, Any]) -> list[dict[str, Any]]:
     slow = {event.get("step") for event in log.events if event["event"] == "slow_step"}
+    warm_ups = _warm_ups(log.events)
     detector = SlowStepDetector(SlowSteps())
     middle = process["median_ps"]
     rows: list[dict[str, Any]] = []
     for number, begin, duration in log.steps:
         capture = _covering(process["captures"], number)
-        is_slow = number in slow or (capture is None and detector.add(duration))
+        warms_up = any(first <= number < stop for first, stop in warm_ups)
+        is_slow = number in slow or (capture is None and not warms_up and detector.add(duration))
         ps = duration * PS_PER_NS
         rows.append(
             {
@@ -116,7 +130,7 @@ def _rows(log: StepTimes, process: dict[str, Any]) -> list[dict[str, Any]]:
                 "start_ps": begin * PS_PER_NS,
                 "duration_ps": ps,
                 "ratio": ps / middle if middle else None,
-                "state": "captured" if capture is not None else "slow" if is_slow else "",
+                "state": "captured" if capture else "slow" if is_slow else "warm-up" if warms_up else "",
                 "trigger": None if capture is None else capture["trigger"],
             }
         )
