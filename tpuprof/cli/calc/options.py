@@ -140,12 +140,11 @@ def calculator(name: str) -> Callable[[Callable[..., Answers]], click.Command]:
         @functools.wraps(function)
         def shown(output: Output, ask: str | None, **values: Any) -> None:
             try:
-                found = function(**values)
+                _show(function(**values), name, ask, output)
             except ArithmeticError as error:
                 raise UsageError(
                     "A number is too large or too small to calculate with.", why=f"{type(error).__name__}: {error}"
                 ) from error
-            _show(found, name, ask, output)
 
         asked = click.option(
             "--ask", metavar="NAME", help="Which answer to derive, of those listed under `also`. Default: the first."
