@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -139,6 +140,9 @@ def calculator(name: str) -> Callable[[Callable[..., Answers]], click.Command]:
     def decorate(function: Callable[..., Answers]) -> click.Command:
         @functools.wraps(function)
         def shown(output: Output, ask: str | None, **values: Any) -> None:
+            for option, value in values.items():
+                if isinstance(value, float) and math.isnan(value):
+                    raise UsageError("nan is no number.", where=f"--{option.replace('_', '-')}")
             try:
                 _show(function(**values), name, ask, output)
             except ArithmeticError as error:
