@@ -53,6 +53,7 @@ _ASPECT_OF_QUALITY = {
     "peaks_disagree": "hardware",
     "rate_above_peak": "hardware",
     "utilisation_above_peak": "hardware",
+    "collective_above_links": "hardware",
 }
 """What a quality entry casts doubt on. Entries that are not named here cast doubt on everything."""
 

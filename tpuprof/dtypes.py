@@ -18,7 +18,7 @@ _ALIASES = {
     "int64": "s64", "uint1": "u1", "uint2": "u2", "uint4": "u4", "uint8": "u8", "uint16": "u16", "uint32": "u32",
     "uint64": "u64", "bfloat16": "bf16", "float16": "f16", "fp16": "f16", "half": "f16", "float32": "f32",
     "fp32": "f32", "float": "f32", "float64": "f64", "fp64": "f64", "double": "f64", "fp8": "f8e4m3fn",
-    "fp4": "f4e2m1fn", "float8_e4m3fn": "f8e4m3fn", "float8_e5m2": "f8e5m2", "e4m3": "f8e4m3fn", "e5m2": "f8e5m2",
+    "fp4": "f4e2m1fn", "e4m3": "f8e4m3fn", "e5m2": "f8e5m2",
     "complex64": "c64", "complex128": "c128",
 }  # fmt: skip
 
@@ -31,6 +31,8 @@ def hlo_dtype(name: str) -> str:
     """
     lower = name.strip().lower()
     found = _ALIASES.get(lower, lower)
+    for short in ("8", "4"):  # JAX writes float8_e4m3fnuz where HLO has f8e4m3fnuz
+        found = found.replace(f"float{short}_", f"f{short}", 1) if found.startswith(f"float{short}_") else found
     if found not in DTYPE_BITS:
         raise UsageError(
             f"{name!r} is no element type.", hint=f"Types: {', '.join(DTYPE_BITS)}; also {', '.join(_ALIASES)}."

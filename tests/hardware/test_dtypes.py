@@ -9,6 +9,8 @@ import pytest
 from tpuprof import hardware
 from tpuprof.errors import UsageError
 from tpuprof.hardware import Figure
+from tpuprof.hlo.cost import mxu_passes
+from tpuprof.perfmodel import rates_of
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,8 @@ from tpuprof.hardware import Figure
                 "f8e8m0fnu",
                 "float8_e4m3fn",
                 "float8_e4m3b11fnuz",
+                "float8_e8m0fnu",
+                "e4m3",
             ),
             "fp8",
         ),
@@ -138,3 +142,11 @@ def test_float32_without_a_bf16_peak_is_unknown() -> None:
     bare = dataclasses.replace(hardware.chip("v5e"), peak={})
     peak = hardware.matmul_peak(bare, "f32", "high")
     assert (peak.chip, peak.reason) == (None, "No source states a peak of v5e for bf16.")
+
+
+@pytest.mark.parametrize(("key", "passes"), [("f32", 1), ("f32@high", 3), ("f32@highest", 6), ("f32@bf16_x9", 9)])
+def test_cost_analysis_and_rates_count_the_same_passes(key: str, passes: int) -> None:
+    v5e = hardware.chip("v5e")
+    rate = rates_of(v5e).matmul_rate(key).value
+    assert rate == pytest.approx(v5e.peak["bf16"].value / passes)
+    assert mxu_passes(key) == passes

@@ -207,3 +207,26 @@ def test_a_cpu_can_be_described(write: Write) -> None:
     peak = hardware.matmul_peak(chip, "f32", "highest")
     assert peak.chip is not None
     assert (chip.platform, peak.chip.value, peak.passes) == ("cpu", 1e12, 1)
+
+
+def test_texts_of_a_file_cannot_steer_the_terminal(write: Write) -> None:
+    path = write('[chips.v5e]\nhbm_bandwidth = { value = 1e12, source = "our\\u001b]0;x\\u0007 own" }\n')
+    figure = hardware.chip("v5e", files=[path]).hbm_bandwidth
+    assert figure is not None
+    assert figure.source == "our own"
+
+
+def test_a_byte_order_mark_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "chips.toml"
+    path.write_bytes(b"\xef\xbb\xbf[chips.v5e]\nhbm_bandwidth = 1e12\n")
+    figure = hardware.chip("v5e", files=[path]).hbm_bandwidth
+    assert figure is not None
+    assert figure.value == 1e12
+
+
+def test_a_derived_figure_keeps_the_conflict_apart_from_its_own_value() -> None:
+    tpu7x = hardware.chip("tpu7x")
+    printed, device = tpu7x.peak["bf16"].conflict, tpu7x.device_peak("bf16")
+    assert device is not None
+    assert device.conflict == f"{printed} for the figure before that"
+    assert device.times(2, "twice").conflict == device.conflict

@@ -90,8 +90,46 @@ def test_a_number_of_chips_that_no_slice_has_asks_for_the_topology(tmp_path: Pat
 def test_gpus_need_no_slice(tmp_path: Path) -> None:
     trace = matmul_run(tmp_path, 100e12)
     h100 = chip("H100-SXM")
-    assert place_of(trace, h100, None, None, "").where == h100
+    assert place_of(trace, h100, HardwareOptions(), "").where == h100
 
 
 def test_a_run_without_collectives_has_none(tmp_path: Path) -> None:
     assert roofline(run_of(tmp_path, MATMUL, [("dot.1", 0, US, "convolution")], US)).collectives == {}
+
+
+def test_a_slice_of_another_chip_is_refused(tmp_path: Path) -> None:
+    trace = reduce_run(tmp_path)
+    with pytest.raises(UsageError, match="v6e:2x4 is a slice of v6e, but the run is set against v5e") as caught:
+        roofline(trace, HardwareOptions(topology="v6e:2x4"))
+    assert caught.value.where == "--topology"
+    assert "--chip v6e" in caught.value.hint
+    assert roofline(trace, HardwareOptions(chip="v6e", topology="v6e:2x4")).place.where.chip.name == "v6e"
+
+
+def test_a_slice_of_a_chip_that_a_file_describes(tmp_path: Path) -> None:
+    file = tmp_path / "chips.toml"
+    file.write_text(
+        '[chips.mine]\nplatform = "tpu"\nhost_shape = [2, 2]\npod_shape = [16, 16]\n[chips.mine.ici]\ndims = 2\n'
+        'links = 4\nwrap_rule = "only_16"\nlink_bandwidth = "100 GB/s"\n'
+    )
+    found = roofline(reduce_run(tmp_path), HardwareOptions(chip="mine", files=(file,), topology="mine:2x4"))
+    (prediction,) = found.collectives.values()
+    assert prediction.time.seconds == pytest.approx(2 * 7 / 8 * SIZE / (2 * 100e9), rel=0.01)
+
+
+def test_collectives_faster_than_their_links_are_told(tmp_path: Path) -> None:
+    trace = reduce_run(tmp_path)
+    assert [entry.id for entry in roofline(trace).quality] == []
+    slow = roofline(trace, HardwareOptions(peaks=("ici=1GB/s",)))
+    (entry,) = slow.quality
+    assert (entry.id, entry.severity, entry.scope) == ("collective_above_links", "warning", {"ops": ["all-reduce.1"]})
+    times = slow.collectives[next(iter(slow.collectives))].time.seconds / 100e-6
+    assert f"all-reduce.1 ({times:.2f} times the rate of its links)" in entry.message
+    assert "--topology" in entry.message
+
+
+def test_a_collective_as_large_as_any_number_has_no_size(tmp_path: Path) -> None:
+    text = REDUCE.replace("GROUPS", "{{0,1,2,3,4,5,6,7}}").replace("1048576", "9223372036854775807")
+    trace = run_of(tmp_path, text, [("all-reduce.1", 0, 100 * US, "all-reduce")], 100 * US)
+    assert trace.collectives["bytes"].isna().all()
+    assert len(trace.collectives)

@@ -11,11 +11,13 @@ import pytest
 
 from tests.inputs import changes, clean
 from tests.roofline.made import MATMUL, MATMUL_FLOPS, US, matmul_run, op_of, rates, run_builder, run_of
-from tpuprof.errors import UsageError
+from tpuprof.errors import InputError, UsageError
 from tpuprof.report import build_report
 from tpuprof.report.roofline import utilisation_notes
 from tpuprof.roofline import HardwareOptions, roofline
 from tpuprof.roofline.table import roofline_frame
+from tpuprof.testing import Program, TraceBuilder
+from tpuprof.testing.values import Unsigned
 from tpuprof.trace import load
 
 
@@ -279,3 +281,39 @@ def test_an_upper_bound_of_flops_proves_nothing() -> None:
     assert (bool(known["above_peak"]), bool(upper["above_peak"])) == (True, False)
     assert pd.isna(known["efficiency"])
     assert pd.isna(upper["efficiency"])
+
+
+def test_products_without_a_peak_have_no_bound(tmp_path: Path) -> None:
+    trace = matmul_run(tmp_path, 100e12, kind="TPU v9x")
+    row = roofline(trace, HardwareOptions(peaks=("hbm=819GB/s",))).table.set_index("op").loc["dot.1"]
+    assert row["hbm_ps"] > 0
+    assert row[["bound_ps", "bound_by", "efficiency", "recoverable_ps"]].isna().all()
+    assert "bf16" in row["reason"]
+    both = roofline(trace, HardwareOptions(peaks=("hbm=819GB/s,bf16=200T",))).table.set_index("op").loc["dot.1"]
+    assert both["efficiency"] == pytest.approx(0.5, rel=1e-3)
+
+
+def test_a_wrong_file_or_edition_is_told_for_an_unknown_device_too(tmp_path: Path) -> None:
+    trace = matmul_run(tmp_path, 100e12, kind="TPU v9x")
+    with pytest.raises(UsageError, match="There is no edition 'x'"):
+        roofline(trace, HardwareOptions(edition="x"))
+    with pytest.raises(InputError, match="cannot be read"):
+        roofline(trace, HardwareOptions(files=(tmp_path / "none.toml",)))
+
+
+def test_a_product_that_is_stated_to_be_free_is_not_known(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    program = Program("jit_f", 7, MATMUL)  # its HLO is not in the file
+    tpu = trace.add_host("h").add_tpu(0)
+    steps, ops = tpu.add_line("Steps"), tpu.add_line("XLA Ops")
+    for step in range(4):
+        steps.event(str(step), 100 * step, 100)
+        ops.event("fusion.1", 100 * step, 90, meta={
+            "program_id": Unsigned(program.id), "hlo_category": "convolution fusion", "flops": 0, "bytes_accessed": 0,
+        })  # fmt: skip
+    found = roofline(load(trace.write(tmp_path)))
+    row = found.table.set_index("op").loc["fusion.1"]
+    assert row["kind"] == "matmul"
+    assert row[["flops", "bound_ps", "efficiency"]].isna().all()
+    assert row["reason"]
+    assert found.utilisation.is_lower_bound

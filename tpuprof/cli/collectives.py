@@ -9,7 +9,7 @@ import click
 from tpuprof.cli.output import Output, output_options
 from tpuprof.cli.roofline_options import roofline_options
 from tpuprof.cli.source import RunSource, run_options
-from tpuprof.cli.tables import show_table, shown_rows, top_option
+from tpuprof.cli.tables import for_single, show_table, shown_rows, top_option
 from tpuprof.report.render import TABLE_FORMATS
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def command(source: RunSource, hardware: HardwareOptions, output: Output, by: st
     names its mesh.
     """
     if by != "op":
+        for_single(by, "collectives", hardware)
         from tpuprof.report.collective_groups import collective_groups_result
 
         show_table(source, output, lambda trace: collective_groups_result(trace, by, top, shown_rows(top)))

@@ -9,7 +9,7 @@ import click
 from tpuprof.cli.output import Output, output_options
 from tpuprof.cli.roofline_options import roofline_options
 from tpuprof.cli.source import RunSource, run_options
-from tpuprof.cli.tables import show_table, shown_rows, top_option
+from tpuprof.cli.tables import for_single, show_table, shown_rows, top_option
 from tpuprof.report.render import TABLE_FORMATS
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ def command(source: RunSource, hardware: HardwareOptions, output: Output, by: st
     Times are sums over all cores. Self time is the duration without ops nested in it. Of single ops, what they do and
     what the hardware allows is shown where it is known: "of bound" is the least possible time over the measured one.
     """
+    if by != "op":
+        for_single(by, "ops", hardware)
     from tpuprof.report.documents import ops_result
 
     show_table(source, output, lambda trace: ops_result(trace, by, top, shown_rows(top), hardware))

@@ -9,6 +9,7 @@ from typing import Literal
 
 Platform = Literal["tpu", "gpu", "cpu"]
 WrapRule = Literal["only_16", "multiples_of_4"]
+_AS_PRINTED = " for the figure before that"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,12 @@ class Figure:
     unverified: bool = False
 
     def times(self, factor: float, why: str) -> Figure:
-        """The figure multiplied, with the reason added to its note."""
+        """The figure multiplied, with the reason added to its note; a conflict stays about the figure as printed."""
         note = f"{self.note}; {why}" if self.note else why
-        return replace(self, value=self.value * factor, note=note)
+        conflict = self.conflict
+        if conflict and not conflict.endswith(_AS_PRINTED):
+            conflict = f"{conflict}{_AS_PRINTED}"
+        return replace(self, value=self.value * factor, note=note, conflict=conflict)
 
 
 @dataclass(frozen=True, slots=True)

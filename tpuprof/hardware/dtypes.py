@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Literal
 
+from tpuprof.dtypes import DTYPE_BITS, hlo_dtype
 from tpuprof.errors import UsageError
 from tpuprof.hardware.chip import Chip, Figure
 
@@ -14,28 +14,17 @@ Precision = Literal["default", "high", "highest"]
 CLASSES = ("bf16", "fp16", "tf32", "fp32", "fp64", "fp8", "fp4", "int8", "int4")
 """The classes of dtypes that a chip can have a peak for."""
 
-_NAMES = {
-    "bf16": "bf16",
-    "bfloat16": "bf16",
-    "f16": "fp16",
-    "fp16": "fp16",
-    "float16": "fp16",
-    "half": "fp16",
-    "tf32": "tf32",
-    "f32": "fp32",
-    "fp32": "fp32",
-    "float32": "fp32",
-    "f64": "fp64",
-    "fp64": "fp64",
-    "float64": "fp64",
-    "fp8": "fp8",
-    "fp4": "fp4",
+_OF_TYPES = {"bf16": "bf16", "f16": "fp16", "f32": "fp32", "f64": "fp64"}
+_BY_BITS = {
+    **dict.fromkeys(("s8", "u8"), "int8"),
+    **dict.fromkeys(("s4", "u4"), "int4"),
+    **{name: "fp8" for name in DTYPE_BITS if name.startswith("f8")},
+    **{name: "fp4" for name in DTYPE_BITS if name.startswith("f4")},
 }
-_FLOAT8 = re.compile(r"(?:f|float)8_?e\d+m\d+(?:b\d+)?(?:fn)?u?z?\Z")
-_FLOAT4 = re.compile(r"(?:f|float)4_?e\d+m\d+(?:fn)?\Z")
-_INTEGER = re.compile(r"(?:s|u|int|uint)([48])\Z")
 
 _PASSES: dict[str, int] = {"default": 1, "high": 3, "highest": 6}
+# What cost analyses write for the algorithms that are no `jax.lax.Precision`, such as dot_bf16_bf16_f32_x9.
+_ALGORITHM_PASSES: dict[str, int] = {"bf16_x9": 9, "tf32_x3": 3}
 
 
 def peak_class(dtype: str) -> str | None:
@@ -44,15 +33,29 @@ def peak_class(dtype: str) -> str | None:
     Takes names of HLO (``bf16``, ``f8e4m3fn``, ``s8``), of JAX (``bfloat16``, ``float8_e4m3fn``, ``int8``), and the
     classes themselves, in any case.
     """
-    name = dtype.strip().lower()
-    if name in _NAMES:
-        return _NAMES[name]
-    if _FLOAT8.match(name):
-        return "fp8"
-    if _FLOAT4.match(name):
-        return "fp4"
-    integer = _INTEGER.match(name)
-    return None if integer is None else f"int{integer[1]}"
+    if dtype.strip().lower() == "tf32":  # a way to multiply, no type of arrays
+        return "tf32"
+    try:
+        name = hlo_dtype(dtype)
+    except UsageError:
+        return None
+    return _OF_TYPES.get(name) or _BY_BITS.get(name)
+
+
+def matmul_passes(precision: str) -> int:
+    """How many products of its matrix unit a TPU makes for one product of float32, by precision.
+
+    Args:
+        precision: a ``jax.lax.Precision`` (``default``, ``high``, ``highest``), ``bf16_x9`` or ``tf32_x3``.
+
+    Raises:
+        UsageError: there is no such precision.
+    """
+    name = precision.strip().lower()
+    passes = _PASSES.get(name) or _ALGORITHM_PASSES.get(name)
+    if passes is None:
+        raise UsageError(f"{precision!r} is no precision.", hint=f"Precisions: {', '.join(_PASSES)}.")
+    return passes
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +87,7 @@ def matmul_peak(chip: Chip, dtype: str, precision: str = "default") -> MatmulPea
     Raises:
         UsageError: there is no such precision.
     """
-    passes = _PASSES.get(precision.strip().lower())
-    if passes is None:
-        raise UsageError(f"{precision!r} is no precision.", hint=f"Precisions: {', '.join(_PASSES)}.")
+    passes = matmul_passes(precision)
     kind = peak_class(dtype)
     if kind == "fp32" and "fp32" not in chip.peak and chip.platform == "tpu":
         return _in_passes(chip, passes, precision)

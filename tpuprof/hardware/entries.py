@@ -12,6 +12,7 @@ from tpuprof.errors import UsageError
 from tpuprof.hardware.chip import Fact, Figure, Platform
 from tpuprof.hardware.dtypes import CLASSES
 from tpuprof.hardware.quantity import parse_quantity
+from tpuprof.text import clean
 
 FIGURES: dict[str, str] = {
     "hbm_bytes": "B",
@@ -231,7 +232,7 @@ def _is_count(value: object) -> bool:
 def _text(value: object, name: str, where: str) -> str:
     if not isinstance(value, str):
         raise UsageError(f"{name} must be a text, not {value!r}.", where=where)
-    return value
+    return clean(value)
 
 
 def _mapping(value: object, name: str, where: str) -> Mapping[str, object]:

@@ -200,7 +200,7 @@ def _user_entries(path: HardwareFile) -> list[Entry]:
     if len(data) > _MOST_BYTES:
         raise UsageError("The hardware file is too large.", where=where, hint=f"The limit is {_MOST_BYTES:,} bytes.")
     try:
-        table = cast("dict[str, object]", tomllib.loads(data.decode("utf-8")))
+        table = cast("dict[str, object]", tomllib.loads(data.decode("utf-8-sig")))
     except UnicodeDecodeError as error:
         raise UsageError("The hardware file is not UTF-8.", where=where, why=str(error)) from error
     except (ValueError, RecursionError) as error:  # a ValueError also for numbers of thousands of digits

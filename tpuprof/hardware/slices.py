@@ -7,11 +7,13 @@ counts TensorCores: ``tpu7x-128`` is 4x4x4).
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import combinations_with_replacement
 from math import prod
 
 from tpuprof.errors import UsageError
 from tpuprof.hardware.chip import Chip
+from tpuprof.hardware.lookup import HardwareFile
 from tpuprof.hardware.lookup import chip as find
 from tpuprof.hardware.topology import CUBE, FULL_RING, Slice, can_twist, wraparound
 
@@ -26,7 +28,7 @@ _FORMS = "Write CHIP:SHAPE such as v5p:4x4x8, CHIP-N such as v5e-8 or v4-8, and 
 _MAX_SLICES = 4096
 
 
-def parse_slice(text: str, edition: str | None = None) -> Slice:
+def parse_slice(text: str, edition: str | None = None, files: Sequence[HardwareFile] = ()) -> Slice:
     """The slice that a name means: ``v5e:4x4``, ``v4-8``, ``v5p:4x4x8_twisted``, ``2*v5p:8x8x8``.
 
     ``CHIP-N`` counts TensorCores on v2, v3, v4, v5p and TPU7x (so ``v4-8`` has 4 chips) and chips on v5e and v6e;
@@ -34,6 +36,7 @@ def parse_slice(text: str, edition: str | None = None) -> Slice:
 
     Args:
         edition: whose constants the chip carries; null takes the default.
+        files: TOML files of the user that may describe the chip.
 
     Raises:
         UsageError: the text names no slice, the chip is unknown or has no torus, or the shape cannot be had.
@@ -41,7 +44,7 @@ def parse_slice(text: str, edition: str | None = None) -> Slice:
     found = _NAME.match(text)
     if found is None:
         raise UsageError(f"{text!r} names no slice.", hint=_FORMS)
-    chip = find(found["chip"].strip(), edition=edition)
+    chip = find(found["chip"].strip(), edition=edition, files=files)
     slices = int(found["slices"] or 1)
     if not 1 <= slices <= _MAX_SLICES:
         raise UsageError(f"{text!r} asks for {slices} slices.", why=f"1 to {_MAX_SLICES} slices are possible.")

@@ -110,6 +110,11 @@ def matmul_of(
             raise UsageError(f"{array} has no dimension {dim} to sum over.", hint="Count dimensions from 0.")
         if array.dtype is None:
             raise UsageError("The element type is not known.", where=str(array), hint=f"Write bf16{array}.")
+        if array.axes or array.partial:
+            raise UsageError(
+                f"{array} is sharded, but this is the matmul of one device.",
+                hint="Give the shapes of one device, or ask `tpuprof calc sharded-matmul`.",
+            )
     if lhs.shape[left] != rhs.shape[right]:
         raise UsageError(
             f"{lhs} and {rhs} do not fit: the sizes {lhs.shape[left]} and {rhs.shape[right]} are summed over.",

@@ -86,6 +86,11 @@ def over_mesh(
     """
     if not over:
         raise UsageError("A collective over no axis.", hint="Name at least one axis of the mesh.")
+    unknown = [axis for axis in sorted(links.rings) if axis not in mesh]
+    if unknown:
+        raise UsageError(
+            f"{unknown[0]} closes to a ring, but is no axis of the mesh.", hint=f"Axes: {', '.join(mesh)}."
+        )
     _check_roles(kind, array, over, idle)
     taking = (*over, *idle)
     size = group_bytes(array, taking, mesh)

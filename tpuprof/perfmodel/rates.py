@@ -12,8 +12,6 @@ from tpuprof.perfmodel.derivation import Quantity
 
 LINKS = ("hbm", "vmem", "ici", "dcn", "pcie", "scale-up", "scale-out")
 """The links that can carry the bytes of a roofline."""
-_PASSES = {"x3": "high", "x6": "highest", "x9": "highest", "f32": "default"}
-"""Precisions by the last part of the name of a dot algorithm, such as ``dot_bf16_bf16_f32_x3``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ class Rates:
             UsageError: there is no such precision.
         """
         dtype, _, own = dtype.partition("@")
-        precision = _PASSES.get(own.rpartition("_")[2], own) if own else precision
+        precision = own or precision
         if self.peak is not None:
             return self.peak
         if self.chip is None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tpuprof.quality import Quality, ordered
 from tpuprof.report.build import SCHEMA_VERSION
 from tpuprof.report.collectives import COLLECTIVE_COLUMNS, collective_rows
 from tpuprof.report.listing import Result
@@ -20,13 +22,17 @@ _STEP_KEYS = ("device", "step", "start_ps", "duration_ps", "complete", "closed",
 _HIDDEN = ("collective", "dma")
 
 
-def head(trace: Trace, command: str) -> dict[str, Any]:
-    """The keys that every document starts with."""
+def head(trace: Trace, command: str, more: Sequence[Quality] = ()) -> dict[str, Any]:
+    """The keys that every document starts with.
+
+    Args:
+        more: quality entries beside those of the recording.
+    """
     return {
         "schema_version": SCHEMA_VERSION,
         "command": command,
         "run": {"name": trace.name},
-        "quality": [jsonable(entry.to_json()) for entry in trace.quality],
+        "quality": [jsonable(entry.to_json()) for entry in ordered((*trace.quality, *more))],
     }
 
 
@@ -44,10 +50,11 @@ def ops_result(trace: Trace, by: str, top: int | None, shown: int, hardware: Har
     """
     stats = trace.op_stats(by=by)
     rows = records(stats if top is None else stats.head(top))
-    columns = OP_STATS.names
+    columns, doubts = OP_STATS.names, ()
     if by == "op":
-        rows, columns = with_costs(rows, _roofline(trace, hardware)), (*columns, *OP_COST_KEYS)
-    document = {**head(trace, "ops"), "by": by, "total": len(stats), "ops": rows}
+        limits = _roofline(trace, hardware)
+        rows, columns, doubts = with_costs(rows, limits), (*columns, *OP_COST_KEYS), limits.quality
+    document = {**head(trace, "ops", doubts), "by": by, "total": len(stats), "ops": rows}
     return Result(document, "ops", columns, (ops_listing(document, shown),))
 
 
@@ -93,9 +100,10 @@ def collectives_result(trace: Trace, top: int | None, shown: int, hardware: Hard
         UsageError: ``hardware`` names no chip or slice, or a figure in it is wrong.
         InputError: a file named by it cannot be read.
     """
-    rows = collective_rows(trace, _roofline(trace, hardware))
+    limits = _roofline(trace, hardware)
+    rows = collective_rows(trace, limits)
     document = {
-        **head(trace, "collectives"),
+        **head(trace, "collectives", limits.quality),
         "by": "op",
         "total": len(rows),
         "collectives": rows if top is None else rows[:top],

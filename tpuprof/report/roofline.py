@@ -171,8 +171,11 @@ def ladder_rows(report: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def ladder_listing(report: dict[str, Any]) -> Listing:
-    """The ideal ladder, one row per rung."""
-    rows = ladder_rows(report)
+    """The ideal ladder, one row per rung; what a rung could not be determined for is shown as unknown, not as 0."""
+    rows = [
+        {**row, "step_ps": None, "fraction": None, "gain_ps": None} if row["reason"] and not row["gain_ps"] else row
+        for row in ladder_rows(report)
+    ]
     fields = (
         Field("label", "rung", role="name"),
         Field("step_ps", "time", format_ps, right=True),

@@ -125,7 +125,8 @@ def _better(known: Cost, infos: Sequence[OpInfo]) -> Cost:
     if stated is None:
         return known
     info = infos[0]
-    if info.cls.kind in ("custom_kernel", "attention") and not stated.flops and not stated.bytes_accessed:
+    opaque = info.cls.kind in ("custom_kernel", "attention") or (info.cls.kind in _MATMUL_KINDS and known.flops is None)
+    if opaque and not stated.flops and not stated.bytes_accessed:
         return known if known.reason else Cost(reason=_STATED_ZERO, note=known.note, remat=known.remat)
     flops, bytes_ = known.flops, known.bytes
     whole = known.whole_operands and stated.bytes is None and stated.bytes_accessed is None

@@ -101,6 +101,7 @@ def _table_chip(
     if options.chip is not None:
         found = chip(options.chip, edition=options.edition, files=options.files)
         return found, f"{found.name}, {found.edition} (--chip)", ""
+    find_chip(None, edition=options.edition, files=options.files)  # a wrong file is told for any device
     if not devices:
         return None, "", "No device op was recorded."
     platforms = {device.platform for device in devices}

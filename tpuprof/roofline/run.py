@@ -10,13 +10,13 @@ import numpy as np
 
 from tpuprof.perfmodel.rates import Rates, rates_of
 from tpuprof.quality import Quality
-from tpuprof.roofline.collectives import Key, Place, Prediction, place_of, predictions
+from tpuprof.roofline.collectives import Key, Place, Prediction, place_of, predictions, too_fast
 from tpuprof.roofline.hardware import NO_OPTIONS, HardwareOptions, RunHardware, run_hardware
 from tpuprof.roofline.ladder import Rung, ladder
 from tpuprof.roofline.matmuls import matmuls_frame
 from tpuprof.roofline.schemas import ROOFLINE
 from tpuprof.roofline.step import Utilisation, utilisation
-from tpuprof.roofline.table import OpWork, op_work, plausible, roofline_frame
+from tpuprof.roofline.table import ROUNDING, OpWork, op_work, plausible, roofline_frame
 from tpuprof.text import plural
 from tpuprof.units import format_percent, format_si
 
@@ -80,7 +80,8 @@ def roofline(trace: Trace, options: HardwareOptions = NO_OPTIONS) -> Roofline:
     step_ps = trace.step_statistics()["mean_ps"] or (None if mean is None else mean["step_ps"])
     used = utilisation(works, rates, step_ps, pairs, hardware.reason)
     table = ROOFLINE.empty() if rates is None else roofline_frame(works, rates)
-    place = place_of(trace, hardware.chip, options.topology, options.edition, hardware.reason)
+    place = place_of(trace, hardware.chip, options, hardware.reason)
+    predicted = predictions(trace.built.infos, place)
     return Roofline(
         hardware=hardware,
         rates=rates,
@@ -90,8 +91,12 @@ def roofline(trace: Trace, options: HardwareOptions = NO_OPTIONS) -> Roofline:
         utilisation=_possible(used),
         ladder=_ladder(trace, mean, None if rates is None else table, pairs, hardware.reason),
         place=place,
-        collectives=predictions(trace.built.infos, place),
-        quality=(*hardware.quality, *_impossible(table, used)),
+        collectives=predicted,
+        quality=(
+            *hardware.quality,
+            *_impossible(table, used),
+            *_above_links(too_fast(trace.collectives, predicted, place, ROUNDING), place),
+        ),
     )
 
 
@@ -135,3 +140,15 @@ def _impossible(table: pd.DataFrame, used: Utilisation) -> list[Quality]:
         )
         found.append(Quality("utilisation_above_peak", "error", message, len(above), above))
     return found
+
+
+def _above_links(fast: list[tuple[str, float]], place: Place) -> list[Quality]:
+    """Collectives faster than their links: most often the slice is another one than was assumed."""
+    if not fast:
+        return []
+    named = ", ".join(f"{op} ({times:.2f} times the rate of its links)" for op, times in fast[:_SHOWN])
+    message = (
+        f"{plural(len(fast), 'collective')} ran faster than the links allow: {named}. The slice ({place.source}), the "
+        "chip or the recorded times are not what was assumed. Name them with --topology and --chip."
+    )
+    return [Quality("collective_above_links", "warning", message, len(fast), {"ops": [op for op, _ in fast[:_SHOWN]]})]

@@ -75,13 +75,19 @@ def op_work(infos: Sequence[OpInfo], rows: np.ndarray[Any, Any], self_ps: np.nda
 
 
 def bound(cost: Cost, rates: Rates) -> OpBound:
-    """How long one execution takes at least on one runtime device."""
-    return op_time(
+    """How long one execution takes at least on one runtime device.
+
+    Products whose peak is not known have no bound: that of their bytes alone would pass for their roofline.
+    """
+    limit = op_time(
         cost.by_dtype if cost.flops is not None else {"unknown": None},
         {"hbm": None, "vmem": None} if cost.bytes is None else cost.bytes,
         rates,
         vector_flops=cost.vector_flops,
     )
+    if limit.t_compute_s is None and any(cost.by_dtype.values()):
+        return replace(limit, t_bound_s=None, bound_by=None)
+    return limit
 
 
 def plausible(works: Sequence[OpWork], rates: Rates) -> list[OpWork]:
@@ -130,7 +136,7 @@ def _row(work: OpWork, limit: OpBound, clock: float | None) -> dict[str, Any]:
         "executions": work.executions,
         "self_ps": work.self_ps,
         "cost_source": cost.source,
-        "reason": cost.reason,
+        "reason": cost.reason or (limit.reasons.get("t_compute_s") if bound_ps is None else None),
         "note": cost.note,
         "remat": cost.remat,
         "flops": cost.flops,

@@ -19,6 +19,8 @@ from tpuprof.tables.sweep import overlap, union
 from tpuprof.tables.waits import REASONS
 from tpuprof.tables.windows import FORMS
 
+_MOST = int(np.iinfo(np.int64).max)
+
 
 def collectives_frame(built: Built) -> pd.DataFrame:
     """Table ``collectives``: one row per occurrence of a collective on a core."""
@@ -81,13 +83,13 @@ def collectives_frame(built: Built) -> pd.DataFrame:
 def _of_facts(
     info: npt.NDArray[Any], facts: dict[int, CollectiveFacts], of: Callable[[CollectiveFacts], int | None]
 ) -> npt.NDArray[np.int64]:
-    """A figure of each row's op, -1 where unknown."""
+    """A figure of each row's op, -1 where unknown or beyond what a column holds (shapes can say anything)."""
     if not len(info):
         return np.zeros(0, np.int64)
     table = np.full(int(info.max()) + 1, -1, np.int64)
     for row, fact in facts.items():
         value = of(fact)
-        table[row] = -1 if value is None else value
+        table[row] = -1 if value is None or value > _MOST else value
     return table[info]
 
 

@@ -115,3 +115,29 @@ ENTRY %main (x: {lhs}, w: {rhs}) -> {out} {{
 
 def test_products_of_the_matrix_unit_per_product():
     assert [mxu_passes(key) for key in ("bf16", "f32", "f32@high", "f32@highest", "f32@bf16_x9")] == [1, 1, 3, 6, 9]
+
+
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "out", "axes"),
+    [
+        ("f32[4,128]", "f32[64,16]", "f32[4,16]", "lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
+        ("f32[4,128]", "f32[128,16]", "f32[4,9]", "lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
+        ("f32[4,128]", "f32[128,16]", "f32[4,16]", "lhs_contracting_dims={1,1}, rhs_contracting_dims={0,0}"),
+        ("f32[4,128]", "f32[128,16]", "f32[4,16]", "lhs_contracting_dims={1}, rhs_contracting_dims={}"),
+        ("f32[4,128]", "f32[128,16]", "f32[4,16]", "lhs_contracting_dims={7}, rhs_contracting_dims={0}"),
+        ("f32[2,4,8]", "f32[3,8,16]", "f32[2,4,16]",
+         "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}"),
+    ],
+)  # fmt: skip
+def test_a_dot_whose_shapes_do_not_fit_is_unknown(lhs: str, rhs: str, out: str, axes: str):
+    text = f"""HloModule m
+
+ENTRY %main (x: {lhs}, w: {rhs}) -> {out} {{
+  %x = {lhs} parameter(0)
+  %w = {rhs} parameter(1)
+  ROOT %dot = {out} dot(%x, %w), {axes}
+}}
+"""
+    op = cost(text).ops["dot"]
+    assert op.flops is None
+    assert op.reason == "The shapes of the dot dot do not fit together."

@@ -102,6 +102,10 @@ def collective(
          "--ring-axes": ring_axes, "--approximate": approximate, "--piece": piece, "--hops": hops,
          "--hop-latency": hop_latency, "--no-wrap": no_wrap, "--mesh": mesh, "--over": over},
     )  # fmt: skip
+    if network == kind and bool(hops) != bool(hop_latency):
+        raise UsageError(
+            "The latency floor needs both the hops and the latency of one.", hint="Give --hops with --hop-latency."
+        )
     name = cast("Kind", kind.replace("-", "_"))
     if slice_name is not None:
         return _on_slice(name, bytes_of(array, size), slice_name, edition, mesh, over)

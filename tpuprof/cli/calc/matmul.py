@@ -41,7 +41,8 @@ def matmul(
     from tpuprof.perfmodel.matmul import matmul_of, matmul_of_line
     from tpuprof.perfmodel.matmul_time import matmul_time
 
-    if (line is None) != (lhs is not None and rhs is not None) or (line is not None and contract is not None):
+    missing = lhs is None or rhs is None
+    if missing if line is None else (lhs is not None or contract is not None):
         raise UsageError("The matmul is given twice or not at all.", hint="Give LHS and RHS, or --line alone.")
     if contract is not None and len(contract) != 2:
         raise UsageError("--contract names one dimension of each input.", hint="Write it like --contract 1,0.")

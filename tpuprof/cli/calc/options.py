@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -139,13 +140,15 @@ def calculator(name: str) -> Callable[[Callable[..., Answers]], click.Command]:
     def decorate(function: Callable[..., Answers]) -> click.Command:
         @functools.wraps(function)
         def shown(output: Output, ask: str | None, **values: Any) -> None:
+            for option, value in values.items():
+                if isinstance(value, float) and math.isnan(value):
+                    raise UsageError("nan is no number.", where=f"--{option.replace('_', '-')}")
             try:
-                found = function(**values)
+                _show(function(**values), name, ask, output)
             except ArithmeticError as error:
                 raise UsageError(
                     "A number is too large or too small to calculate with.", why=f"{type(error).__name__}: {error}"
                 ) from error
-            _show(found, name, ask, output)
 
         asked = click.option(
             "--ask", metavar="NAME", help="Which answer to derive, of those listed under `also`. Default: the first."

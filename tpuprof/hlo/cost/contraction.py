@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from tpuprof.hardware.dtypes import matmul_passes
 from tpuprof.hlo.cost.model import ContractionKind, MatmulShape
 from tpuprof.hlo.cost.windows import valid_pairs
 from tpuprof.hlo.dims import ConvDims, WindowDim
@@ -19,7 +20,6 @@ _ALGORITHMS = {
     "dot_tf32_tf32_f32_x3": "f32@tf32_x3", "dot_f16_f16_f16": "f16", "dot_f16_f16_f32": "f16",
     "dot_f32_f32_f32": "f32@highest", "dot_f64_f64_f64": "f64",
 }  # fmt: skip
-_PASSES = {"bf16_x9": 9, "tf32_x3": 3, "high": 3, "highest": 6}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def mxu_passes(key: str) -> int:
 
     f32 at default precision is one product of bf16, ``f32@high`` three, ``f32@highest`` six.
     """
-    return _PASSES.get(key.partition("@")[2], 1)
+    return matmul_passes(key.partition("@")[2] or "default")
 
 
 def contraction(instruction: Instruction, lhs: Shape, rhs: Shape) -> Contraction | None:
@@ -107,16 +107,23 @@ def _dot(instruction: Instruction, lhs: Shape, rhs: Shape) -> Contraction | None
         return None
     if out.elements is None:
         return None
+    left, right = (*dims.lhs_contracting, *dims.lhs_batch), (*dims.rhs_contracting, *dims.rhs_batch)
+    if len(left) != len(right) or len(set(left)) != len(left) or len(set(right)) != len(right):
+        return None
+    if [lhs.dims[axis] for axis in left] != [rhs.dims[axis] for axis in right]:
+        return None
     k = prod(lhs.dims[axis] for axis in dims.lhs_contracting)
     batch = prod(lhs.dims[axis] for axis in dims.lhs_batch)
-    taken = {*dims.lhs_contracting, *dims.lhs_batch}
+    taken = {*left}
     m = prod(size for axis, size in enumerate(lhs.dims) if axis not in taken)
-    skipped = {*dims.rhs_contracting, *dims.rhs_batch}
+    skipped = {*right}
     if instruction.opcode == "ragged-dot":
         # Every row belongs to one of the groups, so the group dimension of the right operand is no work.
         text = instruction.attributes.get("rhs_group_dims", "")
         skipped |= {int(each) for each in text.strip("{} ").split(",") if each.strip().isdecimal()}
     n = prod(size for axis, size in enumerate(rhs.dims) if axis not in skipped)
+    if instruction.opcode == "dot" and out.elements != batch * m * n:
+        return None
     return _contraction(instruction, 2 * batch * m * n * k, (batch, m, n, k), lhs, rhs, out, "dot")
 
 
