@@ -15,7 +15,7 @@ from tpuprof.hlo.module import HloModule
 from tpuprof.hlo.proto import parse_proto
 from tpuprof.hlo.text import parse_text
 
-MAX_BYTES = 512 << 20  # of one file, expanded; texts of the largest programs known have a third of it
+MAX_BYTES = 512 << 20  # of one file, expanded: a small compressed file must not fill the memory
 _SUFFIX = re.compile(r"(\.hlo)?\.(txt|pb|hlo)(\.gz)?\Z")
 _DUMP = re.compile(r"(module_\d+)\.(.+)\Z")
 _REPORT = re.compile(
