@@ -129,7 +129,10 @@ def test_half_a_tpu7x_is_one_device(run: Run) -> None:
             "collective all-gather --array bf16[8_X,4] --mesh X=4 --over X --link-bandwidth 1GB/s --ring-axes Q",
             "Q closes to a ring, but is no axis of the mesh.",
         ),
-        ("decode llama3-70b --chip v5e --chips 8 --batch nan --context 8192", "nan is no number.\ntpuprof: where: --batch"),
+        (
+            "decode llama3-70b --chip v5e --chips 8 --batch nan --context 8192",
+            "nan is no number.\ntpuprof: where: --batch",
+        ),
         (f"in-network --members {'9' * 400}", "A number is too large or too small to calculate with."),
         ("rigde", "There is no calculator 'rigde'. Did you mean ridge?"),
         ("roofline-time", "There is no work. | Give --flops, --bytes, or a time such as --comm-time."),
