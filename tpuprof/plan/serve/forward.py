@@ -85,6 +85,8 @@ class ForwardModel:
 
     Args:
         rates: of one runtime device.
+        links: the collectives of the layout.
+        counts: the different layers with how many there are of each.
     """
 
     model: ModelConfig
@@ -93,14 +95,13 @@ class ForwardModel:
     rates: Rates
     assumed: Assumptions = Assumptions()
     _linear: dict[tuple[int, int], Parts] = field(default_factory=dict[tuple[int, int], Parts], compare=False)
-    _links: list[Links] = field(default_factory=list[Links], compare=False)
+    links: Links = field(init=False, compare=False)
+    counts: dict[Layer, int] = field(init=False, compare=False)
 
-    @property
-    def links(self) -> Links:
-        """The collectives of the layout."""
-        if not self._links:
-            self._links.append(Links(self.layout, self.assumed.bound_links))
-        return self._links[0]
+    def __post_init__(self) -> None:
+        # Looked up once, since a search asks for thousands of passes.
+        object.__setattr__(self, "links", Links(self.layout, self.assumed.bound_links))
+        object.__setattr__(self, "counts", self.model.layer_counts)
 
     @property
     def peak(self) -> float:
@@ -163,14 +164,14 @@ class ForwardModel:
         if found is not None:
             return found
         whole = Parts()
-        for layer, count in self.model.layer_counts.items():
+        for layer, count in self.counts.items():
             one = Parts()
             for share in self.shares(layer, tokens):
                 one += self._parts(share)
-            moved = layer_moves(self.links, layer, tokens, self.types) + experts_moves(
-                self.links, layer, tokens, self.types
-            )
-            whole += replace(one, collectives=moved).times(count)
+            moved = layer_moves(self.links, layer, tokens, self.types)
+            moved += experts_moves(self.links, layer, tokens, self.types)
+            exposed = moved - min(self.assumed.overlap * moved, one.total)
+            whole += replace(one, collectives=exposed).times(count)
         whole += self._parts(self.head_share(sampled))
         embedding = tokens * packed_bytes(self.types.activations, self.model.width)
         whole += Parts(collectives=self.links.seconds("all_reduce", "all", embedding))
@@ -180,7 +181,7 @@ class ForwardModel:
     def decode_attention(self, batch: int, context: int) -> Parts:
         """Reading the caches of so many sequences, and the collectives that a split by sequences or tokens needs."""
         whole = Parts()
-        for layer, count in self.model.layer_counts.items():
+        for layer, count in self.counts.items():
             moved = cache_moves(self.links, layer, batch, self.types)
             whole += Parts(cache=self._cache_time(layer, batch, context), collectives=moved).times(count)
         return whole
@@ -188,7 +189,7 @@ class ForwardModel:
     def prompt_attention(self, tokens: int, keys: int) -> Parts:
         """The scores of a chunk of one prompt against all keys so far, shared by all devices."""
         whole = Parts()
-        for layer, count in self.model.layer_counts.items():
+        for layer, count in self.counts.items():
             seen = min(keys, (layer.attention.window or keys) + tokens)
             size = packed_bytes(self.types.cache, 1) / packed_bytes("bf16", 1) * kv_bytes_per_token(layer) * keys
             gathered = 0.0 if self.layout.cache in ("heads", "copies") else size / self.layout.heads

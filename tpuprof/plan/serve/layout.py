@@ -12,7 +12,7 @@ from math import gcd, prod
 from typing import Literal
 
 from tpuprof.hardware.mesh import torus_mesh
-from tpuprof.hardware.topology import Slice
+from tpuprof.hardware.topology import TORUS_AXES, Slice
 from tpuprof.plan.model import Attention, Experts, Layer, ModelConfig
 
 CacheWay = Literal["heads", "batch", "tokens", "copies"]
@@ -28,6 +28,7 @@ class ServeLayout:
     Args:
         where: one slice.
         x_axes: axes of the torus (and ``core``) that split the width D.
+        x: their size, the ways that the width is split.
         experts: devices over which routed experts are spread; the rest splits each of them.
         cache: what splits the cache where KV heads do not suffice: ``batch``, ``tokens``, or nothing, so that there
             are ``copies``; ``heads`` where they do suffice.
@@ -36,6 +37,7 @@ class ServeLayout:
 
     where: Slice
     x_axes: tuple[str, ...] = ()
+    x: int = 1
     experts: int = 1
     cache: CacheWay = "heads"
     heads: int = 1
@@ -49,12 +51,6 @@ class ServeLayout:
     def chips(self) -> int:
         """Chips of the slice."""
         return prod(self.where.shape) * self.where.slices
-
-    @property
-    def x(self) -> int:
-        """Ways that the width is split."""
-        sizes = torus_mesh(self.where).shape
-        return prod(sizes[axis] for axis in self.x_axes)
 
     @property
     def y(self) -> int:
@@ -111,12 +107,10 @@ def layouts(model: ModelConfig, where: Slice) -> Iterator[ServeLayout]:
     caches: tuple[CacheWay, ...] = ("heads",) if ways == where.n_devices else ("batch", "tokens", "copies")
     counts = {layer.mlp.count for layer in model.layer_counts if isinstance(layer.mlp, Experts)}
     spread = {1} | {gcd(count, where.n_devices) for count in counts}
-    axes = tuple(torus_mesh(where).shape)
-    chosen = [part for size in range(len(axes)) for part in combinations(axes, size)]
-    for x_axes in chosen:
+    for x_axes, x in _width_splits(where):
         for experts in sorted(spread):
             for cache in caches:
-                yield ServeLayout(where, x_axes, experts, cache, ways)
+                yield ServeLayout(where, x_axes, x, experts, cache, ways)
 
 
 def problem(model: ModelConfig, layout: ServeLayout) -> str:
@@ -141,3 +135,18 @@ def problem(model: ModelConfig, layout: ServeLayout) -> str:
         elif mlp.hidden % y:
             return f"The hidden width {mlp.hidden} does not split {y} ways."
     return ""
+
+
+def _width_splits(where: Slice) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Sets of axes that could split the width, with their size; of those that are alike the first."""
+    sizes = torus_mesh(where).shape
+    closes = dict(zip(TORUS_AXES, where.wrap, strict=False))
+    known: set[tuple[tuple[str, int, bool], ...]] = set()
+    for count in range(len(sizes)):
+        for part in combinations(sizes, count):
+            alike = tuple(
+                sorted(("core" if axis == "core" else "torus", sizes[axis], closes.get(axis, False)) for axis in part)
+            )
+            if alike not in known:
+                known.add(alike)
+                yield part, prod(sizes[axis] for axis in part)

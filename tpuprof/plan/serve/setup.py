@@ -85,6 +85,7 @@ class Assumptions:
         overhead_s: of every step, for the host and what is no matmul.
         memory_fraction: share of the memory that weights, cache and work may fill.
         bound_links: collectives take their physical bound, not what measurements lead to expect.
+        overlap: share of a layer's collectives that may hide behind its matmuls, at most as long as those take.
     """
 
     memory: float = 0.8
@@ -92,6 +93,7 @@ class Assumptions:
     overhead_s: float = 1e-3
     memory_fraction: float = 0.9
     bound_links: bool = False
+    overlap: float = 0.0
 
     def __post_init__(self) -> None:
         named = {"memory bandwidth": self.memory, "peak rate": self.compute, "memory": self.memory_fraction}
@@ -99,10 +101,12 @@ class Assumptions:
             if not 0 < value <= 1:
                 raise UsageError(f"The share of the {name} is {value}; it is above 0 and at most 1.")
         not_negative("The overhead of a step", self.overhead_s)
+        if not 0 <= self.overlap <= 1:
+            raise UsageError(f"The overlap is {self.overlap}; it is a share from 0 to 1.")
 
 
-BOUND = Assumptions(1.0, 1.0, 0.0, 1.0, True)
-"""The hardware's figures themselves, as the scaling book calculates."""
+BOUND = Assumptions(1.0, 1.0, 0.0, 1.0, True, 1.0)
+"""The hardware's figures themselves and communication that hides, as the scaling book calculates."""
 
 
 @dataclass(frozen=True, slots=True)
