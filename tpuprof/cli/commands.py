@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "watch": ("tpuprof.cli.watch", "Report each new run of a log directory against its baseline."),
     "export": ("tpuprof.cli.export", "Write a run, or part of it, for another program or another person."),
     "memory": ("tpuprof.cli.memory", "Show how much memory programs need, and what is live at the peak."),
+    "plan": ("tpuprof.cli.plan", "Plan how a model is split over chips, what it takes and what it costs."),
     "calc": ("tpuprof.cli.calc", "Calculate one number of the hardware, with its derivation."),
     "hardware": (
         "tpuprof.cli.hardware",

@@ -10,12 +10,13 @@ from tpuprof.plan.serve.fit import ServeMemory, memory_of, most_sequences
 from tpuprof.plan.serve.forward import ForwardModel, Parts
 from tpuprof.plan.serve.layout import ServeLayout, layouts
 from tpuprof.plan.serve.search import Loaded, Rejected, ServeCandidate, ServePlan, ServeQuestion, pareto, plan_serving
-from tpuprof.plan.serve.setup import BOUND, Assumptions, Sla, Types, Workload
+from tpuprof.plan.serve.setup import BOUND, EXPECTED, Assumptions, Sla, Types, Workload
 from tpuprof.plan.serve.simulation import Request, Simulated, StepWork, poisson, simulate, step_times
 from tpuprof.plan.serve.steady import Apart, Steady, apart, cost_per_million, steady_state
 
 __all__ = [
     "BOUND",
+    "EXPECTED",
     "Apart",
     "Assumptions",
     "ForwardModel",

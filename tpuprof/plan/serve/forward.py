@@ -21,7 +21,7 @@ from tpuprof.plan.model import Attention, Experts, Layer, ModelConfig
 from tpuprof.plan.serve.communication import cache_moves, experts_moves, layer_moves
 from tpuprof.plan.serve.layout import ServeLayout
 from tpuprof.plan.serve.links import Links
-from tpuprof.plan.serve.setup import Assumptions, Types
+from tpuprof.plan.serve.setup import EXPECTED, Assumptions, Types
 from tpuprof.plan.serving_model import reached_experts
 
 _REPLICATED = ("query_latent", "kv_latent", "router")
@@ -93,7 +93,7 @@ class ForwardModel:
     layout: ServeLayout
     types: Types
     rates: Rates
-    assumed: Assumptions = Assumptions()
+    assumed: Assumptions = EXPECTED
     _linear: dict[tuple[int, int], Parts] = field(default_factory=dict[tuple[int, int], Parts], compare=False)
     links: Links = field(init=False, compare=False)
     counts: dict[Layer, int] = field(init=False, compare=False)
@@ -129,7 +129,9 @@ class ForwardModel:
             UsageError: a number is below 1, or a rate is not known.
         """
         if batch < 1 or context < 1:
-            raise UsageError(f"A step of {batch} sequences of {context} tokens is none.", hint="Give 1 or more of each.")
+            raise UsageError(
+                f"A step of {batch} sequences of {context} tokens is none.", hint="Give 1 or more of each."
+            )
         return self.linear(batch, batch) + self.decode_attention(batch, context) + self.overhead
 
     def prefill(self, tokens: int, keys: int | None = None) -> Parts:
@@ -206,7 +208,9 @@ class ForwardModel:
     def head_share(self, sampled: int) -> MatmulShare:
         """The matmul that makes logits, as one device does it."""
         whole = head_matmul(self.model, sampled)
-        return self._share("logits", self._typed(whole, n=ceil(whole.n / self.layout.y), k=ceil(whole.k / self.layout.x)))
+        return self._share(
+            "logits", self._typed(whole, n=ceil(whole.n / self.layout.y), k=ceil(whole.k / self.layout.x))
+        )
 
     def cache_bytes(self, layer: Layer, batch: int, context: int) -> float:
         """Bytes of the cache of one layer that the busiest device reads."""

@@ -86,11 +86,11 @@ class ServeLayout:
         }  # fmt: skip
 
     def text(self) -> str:
-        """In short: ``2x4 tensor=8 cache=heads``."""
+        """In short, without the slice: ``tensor=16 kv=heads8*tokens2``."""
         split = f"tensor={self.y}" if self.x == 1 else f"width={self.x} tensor={self.y}"
         expert = f" expert={self.experts}" if self.experts > 1 else ""
-        cache = self.cache if self.cache == "heads" else f"heads={self.heads}+{self.cache}={self.rest}"
-        return f"{'x'.join(map(str, self.where.shape))} {split}{expert} cache:{cache}"
+        ways = "" if self.cache == "heads" else f"*{self.cache}{self.rest}"
+        return f"{split}{expert} kv=heads{self.heads}{ways}"
 
 
 def cached_heads(layer: Layer) -> int:
@@ -140,7 +140,7 @@ def problem(model: ModelConfig, layout: ServeLayout) -> str:
 def _width_splits(where: Slice) -> Iterator[tuple[tuple[str, ...], int]]:
     """Sets of axes that could split the width, with their size; of those that are alike the first."""
     sizes = torus_mesh(where).shape
-    closes = dict(zip(TORUS_AXES, where.wrap, strict=False))
+    closes: dict[str, bool] = dict(zip(TORUS_AXES, where.wrap, strict=False))
     known: set[tuple[tuple[str, int, bool], ...]] = set()
     for count in range(len(sizes)):
         for part in combinations(sizes, count):

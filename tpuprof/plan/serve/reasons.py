@@ -10,7 +10,7 @@ from tpuprof.errors import UsageError
 from tpuprof.hardware.topology import Slice
 from tpuprof.plan.model import ModelConfig
 from tpuprof.plan.serve.fit import capacity_of
-from tpuprof.plan.serve.setup import Sla, Types
+from tpuprof.plan.serve.setup import NO_LIMITS, Sla, Types
 from tpuprof.plan.serving_model import weight_bytes
 from tpuprof.units import format_bytes
 
@@ -25,11 +25,13 @@ _WORDS = {
 
 def why_first(meets: bool, sla: Sla, missed: str) -> str:
     """Why the first one is first."""
-    if sla == Sla():
+    if sla == NO_LIMITS:
         return "The most tokens per second and chip."
     if meets:
         return "The most tokens per second and chip of those that meet the limits."
-    return f"The most tokens per second and chip, but nothing meets the limits: {missed or 'it misses them under load'}."
+    return (
+        f"The most tokens per second and chip, but nothing meets the limits: {missed or 'it misses them under load'}."
+    )
 
 
 def why_loses(one: ServeCandidate, first: ServeCandidate) -> str:

@@ -19,7 +19,7 @@ from tpuprof.plan.serve.fit import ServeMemory, cache_of, capacity_of, memory_of
 from tpuprof.plan.serve.forward import ForwardModel
 from tpuprof.plan.serve.layout import ServeLayout, layouts, problem
 from tpuprof.plan.serve.reasons import does_not_fit, why_first, why_loses
-from tpuprof.plan.serve.setup import Assumptions, Sla, Types, Workload
+from tpuprof.plan.serve.setup import BF16, EXPECTED, NO_LIMITS, Assumptions, Sla, Types, Workload
 from tpuprof.plan.serve.simulation import poisson, simulate, step_times
 from tpuprof.plan.serve.steady import Apart, Steady, apart, cost_per_million, steady_state
 from tpuprof.units import format_bytes
@@ -50,9 +50,9 @@ class ServeQuestion:
     model: ModelConfig
     slices: tuple[Slice, ...]
     workload: Workload
-    types: Types = Types()
-    assumed: Assumptions = Assumptions()
-    sla: Sla = Sla()
+    types: Types = BF16
+    assumed: Assumptions = EXPECTED
+    sla: Sla = NO_LIMITS
     budget: int = 2048
     batches: tuple[int, ...] = ()
     price_usd_per_hour: float | None = None

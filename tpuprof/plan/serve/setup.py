@@ -1,4 +1,4 @@
-"""What a serving plan is asked: the requests, the types, the limits on latency, and what hardware is assumed to reach."""
+"""What a serving plan is asked: requests, types, limits on latency, and what the hardware is assumed to reach."""
 
 from __future__ import annotations
 
@@ -71,6 +71,10 @@ class Types:
             object.__setattr__(self, name, hlo_dtype(getattr(self, name)))
 
 
+BF16 = Types()
+"""Everything in bf16."""
+
+
 @dataclass(frozen=True, slots=True)
 class Assumptions:
     """What real programs reach of the figures of the hardware.
@@ -105,6 +109,9 @@ class Assumptions:
             raise UsageError(f"The overlap is {self.overlap}; it is a share from 0 to 1.")
 
 
+EXPECTED = Assumptions()
+"""The defaults."""
+
 BOUND = Assumptions(1.0, 1.0, 0.0, 1.0, True, 1.0)
 """The hardware's figures themselves and communication that hides, as the scaling book calculates."""
 
@@ -134,3 +141,7 @@ class Sla:
         if self.tpot_s is not None and tpot_s is not None and tpot_s > self.tpot_s:
             found.append(f"a token takes {tpot_s / self.tpot_s:.3g} times the limit")
         return " and ".join(found)
+
+
+NO_LIMITS = Sla()
+"""Any latency will do."""

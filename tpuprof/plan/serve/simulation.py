@@ -11,6 +11,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil
 
 from tpuprof.errors import UsageError
@@ -235,7 +236,7 @@ def _pieces(running: Sequence[_Running], room: int) -> tuple[list[Piece], list[t
 def _check(requests: Sequence[Request], budget: int, most: int) -> None:
     if not requests:
         raise UsageError("There are no requests to simulate.")
-    if any(later.arrival_s < earlier.arrival_s for earlier, later in zip(requests, requests[1:], strict=False)):
+    if any(later.arrival_s < earlier.arrival_s for earlier, later in pairwise(requests)):
         raise UsageError("The requests are not in the order of their arrival.")
     if counted("The most sequences at a time", most) > counted("The token budget", budget):
         raise UsageError(
