@@ -70,7 +70,8 @@ def _row(question: ServeQuestion, one: ServeCandidate) -> dict[str, Any]:
     steady = one.steady
     return {
         **_point(question, one), "mesh": one.layout.mesh(), "max_batch": one.most,
-        "decode_step_s": steady.decode.total, "decode_step_bound_s": _bound(question, one), "decode_parts_s": steady.decode.to_json(),
+        "decode_step_s": steady.decode.total, "decode_step_bound_s": _bound(question, one),
+        "decode_parts_s": steady.decode.to_json(),
         "average_step_s": steady.step_s, "average_parts_s": steady.parts().to_json(),
         "mixed_step_share": steady.mixed_share, "requests_per_s": steady.requests_per_s,
         "memory_bytes": one.memory.to_json(), "fits": one.memory.fits, "bound_by": steady.parts().bound_by,

@@ -275,8 +275,8 @@ class ForwardModel:
     def _experts_piece(self, layer: Layer, made: LayerMatmul, tokens: int) -> Matmul:
         at, whole, mlp = self.layout, made.matmul, layer.mlp
         assert isinstance(mlp, Experts)
-        reached = reached_experts(mlp, tokens)
-        rows = max(1, ceil(tokens * mlp.top_k / reached))
+        reached = ceil(reached_experts(mlp, tokens))
+        rows = ceil(tokens * mlp.top_k / reached)
         inside = at.devices // at.experts
         batch = ceil(reached / at.experts)
         if made.output == "mlp_out":

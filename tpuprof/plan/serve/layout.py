@@ -142,7 +142,7 @@ def _width_splits(where: Slice) -> Iterator[tuple[tuple[str, ...], int]]:
     sizes = torus_mesh(where).shape
     closes: dict[str, bool] = dict(zip(TORUS_AXES, where.wrap, strict=False))
     known: set[tuple[tuple[str, int, bool], ...]] = set()
-    for count in range(len(sizes)):
+    for count in range(max(1, len(sizes))):
         for part in combinations(sizes, count):
             alike = tuple(
                 sorted(("core" if axis == "core" else "torus", sizes[axis], closes.get(axis, False)) for axis in part)
