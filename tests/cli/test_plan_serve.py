@@ -24,7 +24,9 @@ def test_the_document(run: Run) -> None:
     }  # fmt: skip
     assert [row["rank"] for row in found["candidates"]] == list(range(1, len(found["candidates"]) + 1))
     first = found["candidates"][0]
-    assert {"mesh", "batch", "ttft_s", "tpot_s", "tokens_per_s_per_chip", "memory_bytes", "fits", "bound_by"} <= set(first)
+    assert {"mesh", "batch", "ttft_s", "tpot_s", "tokens_per_s_per_chip", "memory_bytes", "fits", "bound_by"} <= set(
+        first
+    )
     assert first["decode_step_s"] == pytest.approx(sum(first["decode_parts_s"].values()))
     assert first["decode_step_bound_s"] < first["decode_step_s"]
     assert first["memory_bytes"]["total"] <= first["memory_bytes"]["capacity"]
@@ -94,7 +96,9 @@ def test_models_that_cannot_be_planned(run: Run, model: str, message: str) -> No
 
 
 def test_contexts_beyond_the_models_positions(run: Run) -> None:
-    code, _, err = run("plan", "serve", "gpt2", "--chip", "v5e", "--prompt", "1000", "--generate", "100", "--chips", "1")
+    code, _, err = run(
+        "plan", "serve", "gpt2", "--chip", "v5e", "--prompt", "1000", "--generate", "100", "--chips", "1"
+    )
     assert code == 2
     assert "gpt2 has 1,024 positions, and a sequence has 1,100 tokens" in err
 

@@ -24,6 +24,8 @@ from tpuprof.plan.serve.links import Links
 from tpuprof.plan.serve.setup import EXPECTED, Assumptions, Types
 from tpuprof.plan.serving_model import reached_experts
 
+MOST_PIECES = 10_000
+"""Pieces of a prompt at most."""
 _REPLICATED = ("query_latent", "kv_latent", "router")
 
 
@@ -149,6 +151,11 @@ class ForwardModel:
         Raises:
             UsageError: a number is below 1, or a rate is not known.
         """
+        if tokens > MOST_PIECES * chunk:
+            raise UsageError(
+                f"A prompt of {tokens:,} tokens would go in pieces of {chunk}, more than {MOST_PIECES:,} of them.",
+                hint="Give a larger token budget.",
+            )
         whole = Parts()
         for start in range(0, tokens, chunk):
             size = min(chunk, tokens - start)
@@ -192,8 +199,8 @@ class ForwardModel:
         """The scores of a chunk of one prompt against all keys so far, shared by all devices."""
         whole = Parts()
         for layer, count in self.counts.items():
-            seen = min(keys, (layer.attention.window or keys) + tokens)
-            size = packed_bytes(self.types.cache, 1) / packed_bytes("bf16", 1) * kv_bytes_per_token(layer) * keys
+            seen = min(keys, (layer.attention.window or keys) + tokens)  # keys that any query of the chunk sees
+            size = kv_bytes_per_token(layer, self.types.cache) * seen
             gathered = 0.0 if self.layout.cache in ("heads", "copies") else size / self.layout.heads
             moved = self.links.seconds("all_gather", "rest", gathered)
             whole += Parts(scores=self._score_time(layer, tokens, keys, seen), collectives=moved).times(count)

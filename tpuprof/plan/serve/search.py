@@ -27,6 +27,8 @@ from tpuprof.units import format_bytes
 LOADED_SHARE = 0.9
 """Share of the requests whose time to the first token must meet the limit under load."""
 _FEWEST_REQUESTS = 200
+_LEAST_REQUESTS = 10
+_STEPS = 500_000
 _MOST_REQUESTS = 1000
 _LOWER_LOADS = (0.8, 0.6, 0.4, 0.2)
 _SIMULATED_SLICES = 3
@@ -222,6 +224,8 @@ def simulate_load(question: ServeQuestion, candidate: ServeCandidate, load: floa
     if load is None and question.rate is not None:
         rate = question.rate
     count = min(max(_FEWEST_REQUESTS, 4 * steady.batch), _MOST_REQUESTS)
+    # Long answers take many steps, so that fewer of them have to do.
+    count = min(count, max(_LEAST_REQUESTS, _STEPS * steady.batch // question.workload.generate))
     arrivals = poisson(rate, count, question.workload, question.seed)
     done = simulate(arrivals, step_times(candidate.forward), budget=question.budget, most=steady.batch)
     ttft, tpot = done.ttft_s(LOADED_SHARE), done.tpot_s(0.5)

@@ -12,6 +12,8 @@ from tpuprof.plan.model import ModelConfig
 
 LONGEST = 10_000_000
 """Tokens of the longest sequence that is planned."""
+MOST_GENERATED = 100_000
+"""Tokens of the longest answer, which the simulation makes one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,10 @@ class Workload:
     def __post_init__(self) -> None:
         counted("The length of the prompt", self.prompt)
         counted("The number of generated tokens", self.generate)
+        if self.generate > MOST_GENERATED:
+            raise UsageError(
+                f"An answer of {self.generate:,} tokens is too long.", hint=f"The limit is {MOST_GENERATED:,}."
+            )
         if self.context > LONGEST:
             raise UsageError(f"A sequence of {self.context:,} tokens is too long.", hint=f"The limit is {LONGEST:,}.")
 
