@@ -6,9 +6,11 @@ import math
 from typing import Any
 
 from tpuprof.plan.params import param_counts
+from tpuprof.plan.serve.candidates import ServeCandidate
 from tpuprof.plan.serve.explain import explain
 from tpuprof.plan.serve.forward import ForwardModel
-from tpuprof.plan.serve.search import ServeCandidate, ServePlan, ServeQuestion
+from tpuprof.plan.serve.question import ServeQuestion
+from tpuprof.plan.serve.search import ServePlan
 from tpuprof.plan.serve.setup import BOUND
 from tpuprof.report.build import SCHEMA_VERSION
 from tpuprof.report.listing import Field, Listing, Result, show_count

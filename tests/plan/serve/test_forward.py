@@ -15,8 +15,9 @@ from tpuprof.hardware.mesh import torus_mesh
 from tpuprof.perfmodel import collective_time
 from tpuprof.perfmodel.rates import rates_of
 from tpuprof.plan import load_model
-from tpuprof.plan.model import Layer, ModelConfig
+from tpuprof.plan.model import Experts, Layer, ModelConfig
 from tpuprof.plan.serve import BOUND, Assumptions, ForwardModel, ServeLayout, Types, layouts
+from tpuprof.plan.serve.communication import cache_moves, experts_moves, layer_moves
 from tpuprof.plan.serve.layout import problem
 from tpuprof.plan.serve.links import Links
 
@@ -200,3 +201,39 @@ def test_splits_that_do_not_divide_say_so() -> None:
 def test_equal_axes_are_looked_at_once() -> None:
     found = [one.x_axes for one in layouts(MODEL, where(4, 4)) if one.cache == "batch"]
     assert len(found) == len(set(found)) == 2
+
+
+def test_two_dimensions_move_what_the_book_says() -> None:
+    """Per layer with weights [D over X, F over Y]: the width is gathered over Y and scattered back, twice; partial sums
+    are scattered over X and gathered: queries with keys and values, gate with up, and what comes of them."""
+    layout = ServeLayout(where(2, 4), ("x",), 2, heads=2, cache="batch")
+    tokens, size = 8192, 2 * 8192
+    # Lines of links of 1 GB/s without rings: size * (n-1)/n over n chips of an axis, one direction.
+    over_x, over_y = 0.5 / 1e9, 0.75 / 1e9
+    width = 4 * size * (256 / 2) * over_y
+    sums = size * ((256 + 2 * 128) + 256 + 2 * 512 + 512) / 4 * over_x
+    assert layer_moves(Links(layout, True), LAYER, tokens, Types()) == pytest.approx(width + sums)
+
+
+def test_tokens_of_the_cache_need_their_softmax_merged() -> None:
+    layout = ServeLayout(where(2, 2), heads=2, cache="tokens")
+    batch = 8192
+    # In pairs of neighbours: queries of 128 numbers are gathered; outputs and two float32 per head are scattered.
+    gathered, partial = batch * 128 * 2, batch * (128 * 2 + 8 * 2)
+    assert cache_moves(Links(layout, True), LAYER, batch, Types()) == pytest.approx((gathered + partial) * 0.5 / 1e9)
+    assert cache_moves(Links(ServeLayout(where(2, 2), heads=2, cache="copies"), True), LAYER, batch, Types()) == 0
+
+
+def test_experts_take_the_faster_of_a_sum_and_all_to_alls() -> None:
+    many = replace(LAYER, mlp=Experts(8, 1, 128, True))
+    spread = Links(ServeLayout(where(2, 4), experts=8, heads=2, cache="batch"), True)
+    split = Links(ServeLayout(where(2, 4), heads=2, cache="batch"), True)
+    tokens = 1 << 14
+    summed = split.seconds("all_reduce", "all", tokens * 256 * 2)
+    assert experts_moves(split, many, tokens, Types()) == summed
+    assert experts_moves(spread, many, tokens, Types()) == 2 * spread.seconds(
+        "ragged_all_to_all", "all", tokens / 8 * 256 * 2
+    )
+    greedy = replace(LAYER, mlp=Experts(8, 8, 128, True))
+    assert experts_moves(spread, greedy, tokens, Types()) == summed
+    assert experts_moves(spread, LAYER, tokens, Types()) == 0

@@ -251,7 +251,9 @@ def test_every_number_of_a_candidate_is_derived() -> None:
         found["requests-per-second"].number() * asked.workload.generate
     )
     share, without, with_one = (step.value for step in found["average-step"].steps)
-    assert isinstance(share, float) and isinstance(without, float) and isinstance(with_one, float)
+    assert isinstance(share, float)
+    assert isinstance(without, float)
+    assert isinstance(with_one, float)
     assert found["average-step"].number() == pytest.approx((1 - share) * without + share * with_one)
     assert found["cost"].number() == pytest.approx(3.6 / 3600 * 4 / one.steady.tokens_per_s * 1e6)
     layer = found["layer-0"]
@@ -261,8 +263,8 @@ def test_every_number_of_a_candidate_is_derived() -> None:
 
 
 def test_the_book_s_llama_3_70b_on_v5e() -> None:
-    """The chapter "Serving LLaMA": int8 weights need 8 chips; 8k contexts leave room for about 40 on 8 chips; prompts of
-    8k need about three servers per decoding one."""
+    """The chapter "Serving LLaMA": int8 weights need 8 chips, whose memory has room for some 40 contexts of 8k; prompts
+    of 8k need about three servers per decoding one."""
     chip = find("v5e", edition="book-2026")
     slices = tuple(make_slice(chip, default_shape(chip, count)) for count in (4, 8, 16))
     asked = ServeQuestion(
@@ -288,3 +290,12 @@ def test_sizes_that_would_take_forever() -> None:
         Workload(1, 100_001)
     with pytest.raises(UsageError, match="would go in pieces of 1, more than 10,000"):
         plan_serving(question(workload=Workload(20_000, 1), budget=1, types=Types("int8", "int4")))
+
+
+def test_the_largest_batch_within_a_limit_is_searched_between_powers_of_two() -> None:
+    free = plan_serving(question(slices=(where(1, 1),), workload=Workload(8, 256)))
+    forward_ = free.candidates[0].forward
+    limit = forward_.decode(11, 8 + 128).total * 1.02
+    first = plan_serving(question(slices=(where(1, 1),), workload=Workload(8, 256), sla=Sla(None, limit))).candidates[0]
+    assert first.meets
+    assert 8 < first.steady.batch < 12

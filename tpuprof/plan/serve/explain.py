@@ -8,9 +8,10 @@ from __future__ import annotations
 from tpuprof.perfmodel.derivation import Derivation, Quantity, Step
 from tpuprof.perfmodel.matmul import Matmul
 from tpuprof.plan.params import param_counts
+from tpuprof.plan.serve.candidates import ServeCandidate
 from tpuprof.plan.serve.fit import capacity_of
 from tpuprof.plan.serve.forward import ForwardModel, MatmulShare, Parts
-from tpuprof.plan.serve.search import ServeCandidate, ServeQuestion
+from tpuprof.plan.serve.question import ServeQuestion
 from tpuprof.plan.serving import INFERENCE, SERVING
 
 _SUM = "weights + arithmetic + cache + scores + collectives + overhead"

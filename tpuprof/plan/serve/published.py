@@ -14,7 +14,9 @@ from typing import cast
 from tpuprof.errors import UsageError
 from tpuprof.hardware import chip, make_slice
 from tpuprof.plan.model import ModelConfig
-from tpuprof.plan.serve.search import ServeCandidate, ServeQuestion, plan_serving
+from tpuprof.plan.serve.candidates import ServeCandidate
+from tpuprof.plan.serve.question import ServeQuestion
+from tpuprof.plan.serve.search import plan_serving
 from tpuprof.plan.serve.setup import EXPECTED, Assumptions, Types, Workload
 from tpuprof.plan.table import KEYS, model_of_table
 

@@ -15,7 +15,7 @@ from tpuprof.plan.serving_model import weight_bytes
 from tpuprof.units import format_bytes
 
 if TYPE_CHECKING:
-    from tpuprof.plan.serve.search import ServeCandidate
+    from tpuprof.plan.serve.candidates import ServeCandidate
 
 _WORDS = {
     "weights": "waiting for weights", "arithmetic": "arithmetic", "cache": "reading the cache",

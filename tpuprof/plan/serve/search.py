@@ -7,22 +7,16 @@ the cheaper ones per token. All points of all splits and batches make the trade-
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from tpuprof.errors import UsageError
-from tpuprof.hardware.chip import Chip
 from tpuprof.hardware.topology import Slice
-from tpuprof.perfmodel.checks import counted, positive
-from tpuprof.perfmodel.rates import rates_of
-from tpuprof.plan.model import ModelConfig
-from tpuprof.plan.serve.fit import ServeMemory, cache_of, capacity_of, memory_of, most_sequences
-from tpuprof.plan.serve.forward import ForwardModel
-from tpuprof.plan.serve.layout import ServeLayout, layouts, problem
+from tpuprof.plan.serve.candidates import Loaded, Rejected, ServeCandidate
+from tpuprof.plan.serve.candidates import points as points_of
+from tpuprof.plan.serve.layout import ServeLayout, layouts
+from tpuprof.plan.serve.question import ServeQuestion
 from tpuprof.plan.serve.reasons import does_not_fit, why_first, why_loses
-from tpuprof.plan.serve.setup import BF16, EXPECTED, NO_LIMITS, Assumptions, Sla, Types, Workload
 from tpuprof.plan.serve.simulation import poisson, simulate, step_times
-from tpuprof.plan.serve.steady import Apart, Steady, apart, cost_per_million, steady_state
-from tpuprof.units import format_bytes
+from tpuprof.plan.serve.steady import cost_per_million
 
 LOADED_SHARE = 0.9
 """Share of the requests whose time to the first token must meet the limit under load."""
@@ -33,133 +27,6 @@ _MOST_REQUESTS = 1000
 _LOWER_LOADS = (0.8, 0.6, 0.4, 0.2)
 _SIMULATED_SLICES = 3
 _MOST_RERANKED = 6
-
-
-@dataclass(frozen=True, slots=True)
-class ServeQuestion:
-    """What to plan.
-
-    Args:
-        slices: that may be used, all of one chip.
-        budget: tokens of a step at most, of decode and prompts together.
-        batches: sequences at a time to look at; powers of two up to what fits if empty.
-        price_usd_per_hour: of a chip, instead of its list price.
-        load: requests that arrive, as a share of what the server can do.
-        rate: requests per second and server instead of that.
-        seed: of the arrivals.
-    """
-
-    model: ModelConfig
-    slices: tuple[Slice, ...]
-    workload: Workload
-    types: Types = BF16
-    assumed: Assumptions = EXPECTED
-    sla: Sla = NO_LIMITS
-    budget: int = 2048
-    batches: tuple[int, ...] = ()
-    price_usd_per_hour: float | None = None
-    load: float = 0.8
-    rate: float | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        counted("The token budget", self.budget)
-        for batch in self.batches:
-            counted("The batch", batch)
-        if not self.slices:
-            raise UsageError("There is no slice to plan for.", hint="Give --topology or --chips.")
-        if not 0 < self.load < 1:
-            raise UsageError(f"The load is {self.load}; it is a share above 0 and below 1.", hint="Write 0.8.")
-        if self.rate is not None:
-            positive("The rate of requests", self.rate)
-        if self.price_usd_per_hour is not None:
-            positive("The price", self.price_usd_per_hour)
-        self.workload.check(self.model)
-
-    @property
-    def chip(self) -> Chip:
-        """The kind of chip."""
-        return self.slices[0].chip
-
-    @property
-    def price(self) -> float | None:
-        """US dollars per chip and hour; null if not known."""
-        listed = self.chip.price_usd_per_hour
-        return self.price_usd_per_hour or (None if listed is None else listed.value)
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A simulated server under random arrivals.
-
-    Args:
-        rate: requests per second that came.
-        load: that, as a share of what the server can do; above 1 the queue grows without end.
-        requests: how many were simulated.
-        ttft_p50_s, ttft_p90_s, ttft_p99_s: times to the first token, waiting included.
-        tpot_p50_s: time per further token; null if requests have a single one.
-        meets: the limits, at the 0.9 quantile of the first token and the median of the others.
-        cost: US dollars per million generated tokens at this load; null if the price of a chip is not known.
-    """
-
-    rate: float
-    load: float
-    requests: int
-    ttft_p50_s: float
-    ttft_p90_s: float
-    ttft_p99_s: float
-    tpot_p50_s: float | None
-    meets: bool
-    cost: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class ServeCandidate:
-    """One split on one slice at one batch.
-
-    Args:
-        forward: the times of its passes.
-        most: sequences that fit, or that the token budget allows.
-        cost: US dollars per million generated tokens; null if the price of a chip is not known.
-        missed: which limit it misses and by how much; empty if none.
-        loaded: simulated for the best of some slices; null elsewhere.
-        why: why it is first, or why it is not.
-    """
-
-    layout: ServeLayout
-    forward: ForwardModel = field(repr=False)
-    steady: Steady
-    apart: Apart
-    memory: ServeMemory
-    most: int
-    cost: float | None
-    missed: str
-    loaded: Loaded | None = None
-    why: str = ""
-
-    @property
-    def tokens_per_s_per_chip(self) -> float:
-        """Generated tokens per second and chip."""
-        return self.steady.tokens_per_s / self.layout.chips
-
-    @property
-    def meets(self) -> bool:
-        """Whether it meets the limits, under load too where that was simulated."""
-        return not self.missed and (self.loaded is None or self.loaded.meets)
-
-    @property
-    def latency_s(self) -> float:
-        """What the trade-off is about: time per token, or to the first one where that is the only one."""
-        return self.steady.ttft_s if self.steady.tpot_s is None else self.steady.tpot_s
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """A split that was not considered, or a batch of it, and why."""
-
-    layout: ServeLayout
-    why: str
-    batch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +58,7 @@ def plan_serving(question: ServeQuestion) -> ServePlan:
     rejected: list[Rejected] = []
     for where in question.slices:
         for layout in layouts(question.model, where):
-            found, refused = _points(question, layout)
+            found, refused = points_of(question, layout)
             rejected += refused
             if found:
                 points[layout] = found
@@ -237,45 +104,12 @@ def simulate_load(question: ServeQuestion, candidate: ServeCandidate, load: floa
     )  # fmt: skip
 
 
-def _points(question: ServeQuestion, layout: ServeLayout) -> tuple[list[ServeCandidate], list[Rejected]]:
-    """All batches of a split, and what is wrong with it or some of them."""
-    model, types, workload = question.model, question.types, question.workload
-    refused = problem(model, layout)
-    if refused:
-        return [], [Rejected(layout, refused)]
-    capacity = capacity_of(question.chip).value * question.assumed.memory_fraction
-    room = most_sequences(model, layout, types, workload, question.budget, capacity)
-    if room == 0:
-        kept = memory_of(model, layout, types, workload, 1, question.budget, capacity)
-        return [], [Rejected(layout, _too_much(kept, 1))]
-    most = min(room, question.budget)
-    forward = ForwardModel(model, layout, types, rates_of(question.chip), question.assumed)
-    ttft = forward.prompt(workload.prompt, question.budget).total
-    found: list[ServeCandidate] = []
-    wrong: list[Rejected] = []
-    for batch in question.batches or _powers(most):
-        kept = memory_of(model, layout, types, workload, batch, question.budget, capacity)
-        if batch > most:
-            budget = f"The token budget of {question.budget} leaves no token for each of {batch} sequences."
-            wrong.append(Rejected(layout, budget if kept.fits else _too_much(kept, batch), batch))
-            continue
-        steady = steady_state(forward, workload, batch, question.budget, ttft)
-        sent = cache_of(model, layout, types, workload.prompt, 1) * layout.heads * layout.token_ways
-        two = apart(forward, workload, batch, ttft, sent)
-        price = question.price
-        per_chip = steady.tokens_per_s / layout.chips
-        cost = None if price is None else cost_per_million(price, per_chip)
-        missed = question.sla.missed(steady.ttft_s, steady.tpot_s)
-        found.append(ServeCandidate(layout, forward, steady, two, kept, most, cost, missed))
-    return found, wrong
-
-
 def _under_load(
     question: ServeQuestion, best: dict[ServeLayout, ServeCandidate]
 ) -> tuple[dict[ServeLayout, ServeCandidate], ServeCandidate | None]:
     """Simulates the best split of slices: of those ranked first, and until the smallest that meets the limits is known.
 
-    The first of the ranking is always a simulated one.
+    The first of the ranking is a simulated one, unless several before it miss the limits under load.
     """
     chosen = dict(best)
     first: dict[Slice, ServeCandidate] = {}
@@ -316,16 +150,3 @@ def _best(points: Sequence[ServeCandidate]) -> ServeCandidate:
 
 def _rank(one: ServeCandidate) -> tuple[bool, float, float, int]:
     return (not one.meets, -one.tokens_per_s_per_chip, one.latency_s, one.layout.chips)
-
-
-def _powers(most: int) -> list[int]:
-    found = [1 << bit for bit in range(most.bit_length())]
-    return found if found[-1] == most else [*found, most]
-
-
-def _too_much(kept: ServeMemory, batch: int) -> str:
-    sequences = "one sequence" if batch == 1 else f"{batch} sequences"
-    return (
-        f"Weights ({format_bytes(kept.weights)}), the cache of {sequences} ({format_bytes(kept.cache)}) and work "
-        f"({format_bytes(kept.work)}) do not fit the {format_bytes(kept.capacity)} of a device."
-    )
