@@ -11,9 +11,10 @@ from tpuprof.plan.serve.explain import explain
 from tpuprof.plan.serve.forward import ForwardModel
 from tpuprof.plan.serve.question import ServeQuestion
 from tpuprof.plan.serve.search import ServePlan
-from tpuprof.plan.serve.setup import BOUND
+from tpuprof.plan.serve.setup import BOUND, NO_LIMITS
 from tpuprof.report.build import SCHEMA_VERSION
 from tpuprof.report.listing import Field, Listing, Result, show_count
+from tpuprof.text import plural
 from tpuprof.units import PS_PER_S, UNKNOWN, format_bytes, format_ps
 
 _WHERE = (Field("slice", "slice"), Field("split", "split"))
@@ -142,7 +143,7 @@ def _assumptions(question: ServeQuestion) -> dict[str, Any]:
 
 def _ranking(plan: ServePlan, rows: list[dict[str, Any]], total: int) -> Listing:
     question = plan.question
-    work = f"{question.workload.prompt:,} tokens in, {question.workload.generate:,} out"
+    work = f"{plural(question.workload.prompt, 'token')} in, {question.workload.generate:,} out"
     title = f"{question.model.name} on {question.chip.name}: {work}; each split at its best batch"
     fields = (
         Field("rank", "#", show_count, right=True), *_WHERE,
@@ -157,7 +158,8 @@ def _ranking(plan: ServePlan, rows: list[dict[str, Any]], total: int) -> Listing
     small = plan.smallest
     note = "No simulated candidate meets the limits."
     if small is not None:
-        note = f"The smallest slice that meets the limits: {small.layout.where.name}, {small.layout.chips} chips."
+        does = "holds the model" if question.sla == NO_LIMITS else "meets the limits"
+        note = f"The smallest slice that {does}: {small.layout.where.name}, {plural(small.layout.chips, 'chip')}."
     notes = (
         "TTFT: of an empty server. TPOT: of a full one. Memory: of the fullest device. --explain derives each number.",
         note,

@@ -125,8 +125,10 @@ def test_the_books_decode_of_llama_3_70b_on_v5e(context: int, batch: int, shape:
     layout = next(one for one in layouts(model, at) if one.x == 1 and one.cache in ("heads", "tokens"))
     made = ForwardModel(model, layout, Types("int8", "int8"), rates_of(at.chip), BOUND).decode(batch, context)
     book = (batch * context * 163_840 + 70e9) / (at.n_devices * 8.2e11)
-    # The book counts 70e9 weights, the model's matmuls have 69.5e9. 17.07 ms and 8.54 ms are printed for 32.
+    # The book counts 70e9 weights, the model's matmuls have 69.5e9.
     assert made.weights + made.cache == pytest.approx(book, rel=0.01)
+    if batch == 32:  # printed for 32 sequences, with 160 kB per token in place of 163,840
+        assert made.weights + made.cache == pytest.approx(17.07e-3 if at.n_devices == 8 else 8.54e-3, rel=0.01)
 
 
 def test_the_books_prefill_of_llama_3_70b_on_v5e() -> None:

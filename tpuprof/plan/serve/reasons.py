@@ -45,6 +45,8 @@ def why_loses(one: ServeCandidate, first: ServeCandidate) -> str:
     part = max(own, key=lambda name: own[name] - best[name])
     more = own[part] - best[part]
     if more <= 0 or ratio < 1.0005:
+        if one.latency_s <= first.latency_s * 1.0005:
+            return "As many tokens per second and chip, in the same time per token."
         return "As many tokens per second and chip, at a longer time per token."
     return (
         f"{ratio:.4g} times the chip time per token, most of it {_WORDS[part]}: {own[part] * 1e6:.4g} us of a chip per "
