@@ -54,7 +54,7 @@ _LARGEST_CHIPS = 256
 @click.option("--candidate", type=click.IntRange(min=1), default=1, show_default=True, help="Its rank.")
 @hardware_options
 @output_options(TABLE_FORMATS)
-def serve(
+def command(
     model: str, chip: str, topology: str | None, chips: str | None, prompt: int, generate: int, sla_ttft: float | None,
     sla_tpot: float | None, weights: str, cache: str, activations: str, batches: str | None, token_budget: int,
     load: float, rate: float | None, seed: int, price: float | None, ideal: bool, memory_efficiency: float | None,

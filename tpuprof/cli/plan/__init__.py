@@ -1,4 +1,4 @@
-"""``tpuprof plan``: how to split a model over chips, one subcommand per purpose."""
+"""``tpuprof plan``: layouts ranked before anything has run, one subcommand per kind of work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from tpuprof.cli.names import unknown_name
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
-    "serve": ("tpuprof.cli.plan_serve", "Rank slices, splits and batches for serving a model."),
+    "serve": ("tpuprof.cli.plan.serve", "Rank slices, splits and batches for serving a model."),
 }
 """Subcommand → (module, first line of its help). A test holds the two texts together."""
 
@@ -25,7 +25,7 @@ class PlanGroup(click.Group):
         """The subcommand, imported now; null if there is none."""
         if cmd_name not in SUBCOMMANDS:
             return None
-        return getattr(import_module(SUBCOMMANDS[cmd_name][0]), cmd_name)
+        return getattr(import_module(SUBCOMMANDS[cmd_name][0]), "command")  # noqa: B009
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -43,4 +43,4 @@ class PlanGroup(click.Group):
 
 @click.group("plan", cls=PlanGroup)
 def command() -> None:
-    """Plan how a model is split over chips, how long it takes, whether it fits, and what it costs."""
+    """Plan a run before it starts: how to split a model, how long a step takes, what it costs."""
