@@ -165,6 +165,8 @@ def _ranking(plan: ServePlan, rows: list[dict[str, Any]], total: int) -> Listing
         note,
         *(f"{row['rank']}: {row['why']}" for row in rows[:_WHYS]),
     )
+    if question.sla == NO_LIMITS:
+        fields = tuple(field for field in fields if field.key != "meets_sla")
     return Listing(title, "candidate", fields, rows, total, notes)
 
 

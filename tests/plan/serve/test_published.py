@@ -50,6 +50,8 @@ def test_what_a_row_does_not_say_is_assumed_aloud() -> None:
         ({"dtype": "fp16"}, "Weights of type 'fp16' are not planned."),
         ({"model": {"name": "llama"}}, "The model has no layers"),
         ({"parallelism": {"tensor": 3}}, "The split of the row is none that fits."),
+        ({"topology": "axb"}, "A field is of another kind than expected: ValueError"),
+        ({"global_batch_seqs": [1]}, "A field is of another kind than expected: TypeError"),
         ({"topology": "1x1"}, "cannot be served on v6e:1x1"),
     ],
 )

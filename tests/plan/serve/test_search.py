@@ -299,3 +299,14 @@ def test_the_largest_batch_within_a_limit_is_searched_between_powers_of_two() ->
     first = plan_serving(question(slices=(where(1, 1),), workload=Workload(8, 256), sla=Sla(None, limit))).candidates[0]
     assert first.meets
     assert 8 < first.steady.batch < 12
+
+
+def test_splits_whose_links_are_not_known_are_rejected() -> None:
+    chip = find("v3")
+    asked = ServeQuestion(
+        load_model("llama3.2-1b"), (make_slice(chip, (1, 1)), make_slice(chip, (2, 2))), Workload(64, 8)
+    )
+    plan = plan_serving(asked)
+    assert {one.layout.where.name for one in plan.candidates} == {"v3:2x2"}
+    alone = [one.why for one in plan.rejected if one.layout.where.name == "v3:1x1"]
+    assert "The bandwidth of the link between cores of v3 is not known." in alone[0]

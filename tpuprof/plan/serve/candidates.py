@@ -8,6 +8,7 @@ from tpuprof.perfmodel.rates import rates_of
 from tpuprof.plan.serve.fit import ServeMemory, cache_of, capacity_of, memory_of, most_sequences
 from tpuprof.plan.serve.forward import ForwardModel
 from tpuprof.plan.serve.layout import ServeLayout, problem
+from tpuprof.plan.serve.links import UnknownLinkError
 from tpuprof.plan.serve.question import ServeQuestion
 from tpuprof.plan.serve.steady import Apart, Steady, apart, cost_per_million, steady_state
 from tpuprof.units import format_bytes
@@ -106,7 +107,11 @@ def points(question: ServeQuestion, layout: ServeLayout) -> tuple[list[ServeCand
         return [], [Rejected(layout, _too_much(kept, 1))]
     most = min(room, question.budget)
     forward = ForwardModel(model, layout, types, rates_of(question.chip), question.assumed)
-    ttft = forward.prompt(workload.prompt, question.budget).total
+    try:
+        ttft = forward.prompt(workload.prompt, question.budget).total
+        forward.decode_attention(1, 1)
+    except UnknownLinkError as error:
+        return [], [Rejected(layout, f"{error.what} {error.why}")]
     sent = cache_of(model, layout, types, workload.prompt, 1) * layout.heads * layout.token_ways
 
     def point(batch: int) -> ServeCandidate:

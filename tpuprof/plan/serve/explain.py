@@ -190,8 +190,9 @@ def _requests(question: ServeQuestion, one: ServeCandidate) -> Derivation:
     if not more:
         formula = "tokens of prompts in a step / (P * T)"
         return Derivation(steady.requests_per_s, "1/s", formula, inputs, "prompts only", (), (), SERVING)
-    inputs["D"] = Quantity(steady.decoding, "seq", "sequences that decode, on average")
-    return Derivation(steady.requests_per_s, "1/s", "D / ((G-1) * T)", inputs, None, (), (), SERVING)
+    formula = "B - f" if steady.mixed_share < 1 else "min(B - 1, budget*(G-1) / (P+G-1))"
+    steps = (Step("sequences that decode on average, D", formula, steady.decoding, "seq"),)
+    return Derivation(steady.requests_per_s, "1/s", "D / ((G-1) * T)", inputs, None, (), steps, SERVING)
 
 
 def _throughput(question: ServeQuestion, one: ServeCandidate) -> Derivation:

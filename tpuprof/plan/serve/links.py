@@ -12,6 +12,10 @@ from tpuprof.plan.serve.layout import ServeLayout
 _LARGE = 1e15
 
 
+class UnknownLinkError(UsageError):
+    """A bandwidth that decides a collective is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class LinkCost:
     """``seconds = t0 + max(bytes * per_byte, floor) / c``: what `collective_time` gives, for any size.
@@ -50,7 +54,7 @@ class Links:
         """The cost of a collective over ``all`` devices, ``x``, ``y``, or the ``rest`` that share a KV head.
 
         Raises:
-            UsageError: a bandwidth that decides it is not known.
+            UnknownLinkError: a bandwidth that decides it is not known.
         """
         found = self._known.get((kind, over))
         if found is None:
@@ -74,10 +78,9 @@ class Links:
             groups = [devices[start : start + members] for start in range(0, len(devices), members)]
             large, small = (collective_time(kind, size, layout.where, groups=groups) for size in (_LARGE, 0.0))
         if large.seconds is None or small.seconds is None:
-            raise UsageError(
-                f"The time of a collective on {layout.where.name} is not known.",
-                why=" ".join(large.derivation.assumptions[2:3]),
-                hint="Give the missing bandwidth in a file with --hardware.",
+            unknown = [text for text in large.derivation.assumptions if "is not known" in text]
+            raise UnknownLinkError(
+                f"The time of a collective on {layout.where.name} is not known.", why=" ".join(unknown)
             )
         known = large.calibration
         if self.bound or known is None:

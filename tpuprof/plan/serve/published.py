@@ -63,7 +63,7 @@ def predict_row(row: Mapping[str, object], assumed: Assumptions = EXPECTED) -> S
     """The prediction for a serving row of published measurements.
 
     Args:
-        row: with ``chip``, ``topology``, ``model``, ``dtype``, ``global_batch_seqs``, ``workload``, ``measured``.
+        row: never an error, whatever is in it; with ``chip``, ``topology``, ``model``, ``dtype``, ``global_batch_seqs``, ``workload``, ``measured``.
     """
     measured = _table(row, "measured")
     output, tpot = _number(measured, "output_tokens_per_s"), _number(measured, "mean_tpot_s")
@@ -74,6 +74,9 @@ def predict_row(row: Mapping[str, object], assumed: Assumptions = EXPECTED) -> S
         able = [one for one in plan_serving(question).candidates if tensor is None or one.layout.y == tensor]
     except UsageError as error:
         return ServedRow(name, output, measured_tpot_s=tpot, reason=str(error))
+    except (KeyError, TypeError, ValueError) as error:  # rows come from files of other people
+        why = f"A field is of another kind than expected: {type(error).__name__}: {error}"
+        return ServedRow(name, output, measured_tpot_s=tpot, reason=why)
     if not able:
         return ServedRow(name, output, measured_tpot_s=tpot, reason="The split of the row is none that fits.")
     one: ServeCandidate = able[0]
