@@ -63,7 +63,8 @@ def predict_row(row: Mapping[str, object], assumed: Assumptions = EXPECTED) -> S
     """The prediction for a serving row of published measurements.
 
     Args:
-        row: never an error, whatever is in it; with ``chip``, ``topology``, ``model``, ``dtype``, ``global_batch_seqs``, ``workload``, ``measured``.
+        row: with ``chip``, ``topology``, ``model``, ``dtype``, ``global_batch_seqs``, ``workload``, ``measured``;
+            whatever is in it, it is never an error.
     """
     measured = _table(row, "measured")
     output, tpot = _number(measured, "output_tokens_per_s"), _number(measured, "mean_tpot_s")
