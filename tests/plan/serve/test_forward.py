@@ -15,7 +15,7 @@ from tpuprof.hardware.mesh import torus_mesh
 from tpuprof.perfmodel import collective_time
 from tpuprof.perfmodel.rates import rates_of
 from tpuprof.plan import load_model
-from tpuprof.plan.model import Experts, Layer, ModelConfig
+from tpuprof.plan.model import Experts, LatentAttention, Layer, ModelConfig
 from tpuprof.plan.serve import BOUND, Assumptions, ForwardModel, ServeLayout, Types, layouts
 from tpuprof.plan.serve.communication import cache_moves, experts_moves, layer_moves
 from tpuprof.plan.serve.layout import problem
@@ -239,3 +239,46 @@ def test_experts_take_the_faster_of_a_sum_and_all_to_alls() -> None:
     greedy = replace(LAYER, mlp=Experts(8, 8, 128, True))
     assert experts_moves(spread, greedy, tokens, Types()) == summed
     assert experts_moves(spread, LAYER, tokens, Types()) == 0
+
+
+def test_blocks_that_share_their_input_share_their_sum() -> None:
+    links = Links(ServeLayout(where(2, 2), heads=2, cache="copies"), True)
+    one = links.seconds("all_reduce", "all", 64 * 256 * 2)
+    assert layer_moves(links, LAYER, 64, Types()) == 2 * one
+    assert layer_moves(links, replace(LAYER, parallel=True), 64, Types()) == one
+    # The sum of experts is counted with them.
+    assert layer_moves(links, MIXTURE.layers[0], 64, Types()) == one
+
+
+def test_a_prompt_gathers_its_cache_where_sequences_or_tokens_split_it() -> None:
+    moved = {
+        cache: forward(ServeLayout(where(2, 2), heads=2, cache=cache)).prompt_attention(8192, 8192).collectives
+        for cache in ("batch", "tokens", "copies")
+    }
+    # Half of 256 numbers of 2 bytes per token, of which a neighbour has half, in 2 layers.
+    assert moved["batch"] == moved["tokens"] == pytest.approx(2 * 8192 * 256 / 2 * 2 * 0.5 / 1e9)
+    assert moved["copies"] == 0
+
+
+LATENT = LatentAttention(4, None, 128, 64, 64, 64)
+
+
+def test_latent_attention_reads_one_vector_for_all_heads() -> None:
+    model = replace(MODEL, layers=(replace(LAYER, attention=LATENT),))
+    made = forward(model=model)
+    assert made.decode(2, 1000).cache == pytest.approx(2 * 1000 * (128 + 64) * 2 / 1e10)
+    # Two devices without heads to split hold half of the tokens each, or all of them.
+    split = {cache: forward(ServeLayout(where(2, 2), cache=cache), model).cache_bytes(model.layers[0], 2, 1000)
+             for cache in ("tokens", "copies", "batch")}  # fmt: skip
+    assert split == {"tokens": 2 * 250 * 192 * 2, "copies": 2 * 1000 * 192 * 2, "batch": 1000 * 192 * 2}
+
+
+def test_latent_attention_expands_earlier_keys_again() -> None:
+    model = replace(MODEL, layers=(replace(LAYER, attention=LATENT),))
+    made = forward(model=model)
+    later, alone = (made.prompt_attention(256, keys).scores for keys in (512, 256))
+    # Scores of 128 numbers, context of 64: 256 x 256 more pairs that all count, where half of as many did.
+    pairs = 2 * 4 * 256 * 256 * (128 + 64)
+    again = 2 * 256 * 128 * 4 * (64 + 64)
+    assert alone == pytest.approx(pairs / 2 / 1e12)
+    assert later == pytest.approx((pairs * 3 / 2 + again) / 1e12)

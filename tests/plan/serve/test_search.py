@@ -80,6 +80,9 @@ def test_memory_by_hand() -> None:
                       4, 8, 1e7)  # fmt: skip
     assert split.weights == pytest.approx((1_179_648 + 2 * 262_144) / 4 + 5 * 256)
     assert split.cache == 4 * 50 * 2 * 256 / 2
+    # Three sequences in two places: the fuller one has two.
+    odd = memory_of(MODEL, ServeLayout(where(2, 2), heads=2, cache="batch"), Types(), Workload(60, 40), 3, 8, 1e7)
+    assert odd.cache == 2 * 100 * 2 * 256 * 2 / 2
 
 
 def test_cost_by_hand() -> None:
@@ -99,6 +102,12 @@ def test_disaggregated_by_hand() -> None:
     assert two.transfer_s == pytest.approx(1e5 / 1e8)
     assert two.ttft_s == pytest.approx(0.010 + 1e-3)
     assert two.tokens_per_s_per_chip == pytest.approx(two.requests_per_s * 33 / (1 + two.ratio))
+
+
+def test_the_whole_cache_of_a_prompt_is_sent_whatever_splits_it() -> None:
+    plan = plan_serving(question())
+    for one in plan.candidates:  # 64 tokens of 256 numbers of 2 bytes in 2 layers, over 0.1 GB/s of each chip
+        assert one.apart.transfer_s == pytest.approx(64 * 256 * 2 * 2 / (one.layout.chips * 1e8))
 
 
 def test_the_first_has_the_most_tokens_per_chip_and_the_others_say_why_not() -> None:
