@@ -319,3 +319,19 @@ def test_splits_whose_links_are_not_known_are_rejected() -> None:
     assert {one.layout.where.name for one in plan.candidates} == {"v3:2x2"}
     alone = [one.why for one in plan.rejected if one.layout.where.name == "v3:1x1"]
     assert "The bandwidth of the link between cores of v3 is not known." in alone[0]
+
+
+def test_what_meets_a_limit_comes_before_what_is_cheaper() -> None:
+    asked = question(slices=(where(1, 1), where(2, 2)), workload=Workload(1024, 16), budget=1024)
+    cheap = plan_serving(asked).candidates
+    by_chips = {chips: [one for one in cheap if one.layout.chips == chips] for chips in (1, 4)}
+    assert cheap[0].layout.chips == 1
+    fast = min(one.steady.ttft_s for one in by_chips[4])
+    slow = min(one.steady.ttft_s for one in by_chips[1])
+    assert fast < slow
+    plan = plan_serving(replace(asked, sla=Sla(0.98 * slow), load=0.1))
+    assert plan.candidates[0].layout.chips == 4
+    last = next(one for one in plan.candidates if one.layout.chips == 1)
+    assert not last.meets
+    assert last.why.startswith("The first token takes")
+    assert plan.candidates.index(last) > 0
