@@ -18,6 +18,7 @@ from tpuprof.plan.model import ModelConfig
 from tpuprof.plan.serve import (
     BOUND,
     Assumptions,
+    ServeCandidate,
     ServeLayout,
     ServeQuestion,
     Sla,
@@ -27,6 +28,7 @@ from tpuprof.plan.serve import (
     cost_per_million,
     memory_of,
     most_sequences,
+    pareto,
     plan_serving,
     steady_state,
 )
@@ -335,3 +337,21 @@ def test_what_meets_a_limit_comes_before_what_is_cheaper() -> None:
     assert not last.meets
     assert last.why.startswith("The first token takes")
     assert plan.candidates.index(last) > 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(numbers=st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=12))
+def test_the_front_is_what_comparing_all_pairs_leaves(numbers: list[tuple[int, int]]) -> None:
+    made = forward()
+    one = steady_state(made, Workload(8, 8), 2, 16, 1.0)
+    kept = memory_of(MODEL, made.layout, Types(), Workload(8, 8), 2, 16, 1e7)
+    two = apart(made, Workload(8, 8), 2, 1.0, 0.0)
+    steady = [replace(one, tpot_s=float(slow), tokens_per_s=float(rate)) for slow, rate in numbers]
+    points = [ServeCandidate(made.layout, made, each, two, kept, 2, None, "") for each in steady]
+    found = {(one.latency_s, one.tokens_per_s_per_chip) for one in pareto(points)}
+    left = {
+        (slow, rate)
+        for slow, rate in numbers
+        if not any((a <= slow and b >= rate) and (a, b) != (slow, rate) for a, b in numbers)
+    }
+    assert found == left

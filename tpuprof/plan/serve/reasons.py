@@ -12,6 +12,7 @@ from tpuprof.plan.model import ModelConfig
 from tpuprof.plan.serve.fit import capacity_of
 from tpuprof.plan.serve.setup import NO_LIMITS, Sla, Types
 from tpuprof.plan.serving_model import weight_bytes
+from tpuprof.text import plural
 from tpuprof.units import format_bytes
 
 if TYPE_CHECKING:
@@ -61,6 +62,6 @@ def does_not_fit(model: ModelConfig, types: Types, slices: Sequence[Slice], reas
     return UsageError(
         f"{model.name} cannot be served on {', '.join(where.name for where in slices[:12])}.",
         why=reasons[-1] if reasons else "",
-        hint=f"The weights alone are {format_bytes(size)}, {ceil(size / each)} chips of {slices[0].chip.name}. Give "
+        hint=f"The weights alone are {format_bytes(size)}, {plural(ceil(size / each), 'chip')} of {slices[0].chip.name}. Give "
         "more --chips, narrower --weights and --cache, shorter sequences or a smaller batch.",
     )

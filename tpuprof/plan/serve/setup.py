@@ -143,11 +143,15 @@ class Sla:
         """Which limit these times miss and by how much, as a sentence; empty if none."""
         found: list[str] = []
         if self.ttft_s is not None and ttft_s > self.ttft_s:
-            found.append(f"the first token takes {ttft_s / self.ttft_s:.3g} times the limit")
+            found.append(f"the first token takes {_times(ttft_s / self.ttft_s)} the limit")
         if self.tpot_s is not None and tpot_s is not None and tpot_s > self.tpot_s:
-            found.append(f"a token takes {tpot_s / self.tpot_s:.3g} times the limit")
+            found.append(f"a token takes {_times(tpot_s / self.tpot_s)} the limit")
         return " and ".join(found)
 
 
 NO_LIMITS = Sla()
 """Any latency will do."""
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.4g} times" if ratio < 1000 else f"{ratio:,.0f} times"
