@@ -62,6 +62,6 @@ def does_not_fit(model: ModelConfig, types: Types, slices: Sequence[Slice], reas
     return UsageError(
         f"{model.name} cannot be served on {', '.join(where.name for where in slices[:12])}.",
         why=reasons[-1] if reasons else "",
-        hint=f"The weights alone are {format_bytes(size)}, {plural(ceil(size / each), 'chip')} of {slices[0].chip.name}. Give "
-        "more --chips, narrower --weights and --cache, shorter sequences or a smaller batch.",
+        hint=f"The weights alone are {format_bytes(size)}, {plural(ceil(size / each), 'chip')} of {slices[0].chip.name}. "
+        "Give more --chips, narrower --weights and --cache, shorter sequences or a smaller batch.",
     )
