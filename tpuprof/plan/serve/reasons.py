@@ -59,9 +59,10 @@ def does_not_fit(model: ModelConfig, types: Types, slices: Sequence[Slice], reas
     """The error for a model that cannot be served on any of the slices."""
     each = capacity_of(slices[0].chip).value * slices[0].chip.devices_per_chip
     size = weight_bytes(model, types.weights)
+    least = plural(ceil(size / each), "chip")
     return UsageError(
         f"{model.name} cannot be served on {', '.join(where.name for where in slices[:12])}.",
         why=reasons[-1] if reasons else "",
-        hint=f"The weights alone are {format_bytes(size)}, {plural(ceil(size / each), 'chip')} of {slices[0].chip.name}. "
+        hint=f"The weights alone are {format_bytes(size)}, {least} of {slices[0].chip.name}. "
         "Give more --chips, narrower --weights and --cache, shorter sequences or a smaller batch.",
     )
