@@ -14,6 +14,7 @@ from tests.accuracy.xprof import Readings, ask_xprof, closest, readings
 
 INTRODUCTION = Path(__file__).with_name("introduction.md")  # states the tolerances below, too
 VERDICTS = Path(__file__).with_name("verdict.md")  # made by calibrate_verdict.py, which takes long
+PAIRS = Path(__file__).with_name("pairs.md")  # made by planted_pairs.py, on a real machine
 ALWAYS = ("step", "compute", "collective exposed", "collective hidden", "idle")
 RELATIVE_TOLERANCE = 0.005
 ABSOLUTE_TOLERANCE_PS = 50_000
@@ -78,7 +79,7 @@ def page(real: str | None) -> str:
         text += [f"## {title}", ""]
         for case in group:
             text += [f"### {case.name}", "", case.what, "", *_table(lines[case.name]), ""]
-    text += [VERDICTS.read_text(encoding="utf-8")]
+    text += [VERDICTS.read_text(encoding="utf-8"), PAIRS.read_text(encoding="utf-8")]
     if real is not None:
         text += [real]
     return "\n".join(text).rstrip("\n") + "\n"

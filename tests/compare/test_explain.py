@@ -346,10 +346,10 @@ def test_a_small_sure_change_comes_before_a_large_chance() -> None:
     gather = Op("all-gather.9", 4 * NS, "embed/all_gather", "f32[128,32]", "all-gather")
     found = checked(varying([20 * NS, 50 * NS, 20 * NS]), varying([50 * NS, 20 * NS, 50 * NS], gather))
     assert abs(found.changed[0].delta_ps) == pytest.approx(10 * NS)
-    assert found.causes[0].kind == "collective"
+    assert (found.causes[0].what, found.causes[0].where) == ("collective", "all-gather")
     assert found.causes[0].sure_ps == 4 * NS
     assert found.causes[-1].sure_ps == 0
-    alone = only(explain(run(layers(1), steps=1), run([*layers(1), gather], steps=1)))
+    (alone,) = explain(run(layers(1), steps=1), run([*layers(1), gather], steps=1)).causes
     assert alone.sure_ps == 4 * NS
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tpuprof.compare.comparison import Diff, diff
     from tpuprof.compare.explanation import Explanation, explain
+    from tpuprof.compare.origins import Origin
     from tpuprof.compare.rows import Row
     from tpuprof.compare.scopes import Delta, by_kind, by_scope, by_source
     from tpuprof.compare.verdict import Samples, Thresholds, Verdict, judge, read_samples, samples_of
@@ -20,6 +21,7 @@ __all__ = [
     "Diff",
     "Difference",
     "Explanation",
+    "Origin",
     "Row",
     "Samples",
     "Thresholds",
@@ -43,6 +45,7 @@ _LAZY = {
     "Diff": _DIFF,
     "Difference": _WHY,
     "Explanation": _EXPLAIN,
+    "Origin": "tpuprof.compare.origins",
     "Row": "tpuprof.compare.rows",
     "Samples": _VERDICT,
     "Thresholds": _VERDICT,

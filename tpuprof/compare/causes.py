@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from tpuprof.compare.rows import Row, plain_row
 from tpuprof.compare.side import Side
-from tpuprof.compare.variation import PerStep, standard_error
+from tpuprof.compare.variation import PerStep, errors_of
 from tpuprof.formats.xspace import I64
 from tpuprof.tables.schemas import IDLE_CAUSES, PARTS
 
@@ -62,4 +62,5 @@ def _row(
 ) -> Row:
     old, fresh = (Fraction(one, side.pairs) for one, side in zip(ps, sides, strict=True))
     variances = [side.per_step.variance(by_step(side.per_step)) if side.per_step else None for side in sides]
-    return plain_row(group, kind, old, fresh, standard_error(variances[0], variances[1]))
+    errors = errors_of(sides[0].per_step, sides[1].per_step, variances[0], variances[1])
+    return plain_row(group, kind, old, fresh, errors)

@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from tpuprof.compare.causes import cause_rows
 from tpuprof.compare.matching import Group, Matching, match_ops
+from tpuprof.compare.origins import Origin, origins
 from tpuprof.compare.rows import Row, op_row
 from tpuprof.compare.side import Side, side_of
 from tpuprof.compare.splits import find_recuts
-from tpuprof.compare.variation import standard_error
+from tpuprof.compare.variation import NO_ERRORS, Errors, errors_of
 from tpuprof.tables.schemas import PARTS
 
 if TYPE_CHECKING:
     from tpuprof.trace import Trace
+
+_NOTHING = 0.001  # of a step
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,9 +67,9 @@ class Explanation:
         return tuple(row for row in self.rows if row.change != "same")
 
     @property
-    def causes(self) -> tuple[Row, ...]:
-        """The changes, the surest first: by how much of each is no chance, see ``Row.sure_ps``."""
-        return tuple(sorted(self.changed, key=lambda row: -row.sure_ps))
+    def causes(self) -> tuple[Origin, ...]:
+        """The changes by what they come from, the surest first; with ``residual_ps`` they sum to the difference."""
+        return origins(self.changed, self.sides, _NOTHING * max(self.base_step_ps or 0.0, self.new_step_ps or 0.0))
 
     def to_json(self) -> dict[str, Any]:
         """The explanation as JSON data, every row included."""
@@ -76,6 +79,7 @@ class Explanation:
             "step_delta_ps": self.step_delta_ps,
             "slowest_core_delta_ps": self.slowest_core_delta_ps,
             "coverage": {"matched_time_fraction": self.matched_time_fraction},
+            "causes": [cause.to_json() for cause in self.causes],
             "explanation": [row.to_json() for row in self.rows],
             "residual_ps": self.residual_ps,
             "residuals": {f"{part}_ps": ps for part, ps in self.residuals.items()},
@@ -110,7 +114,7 @@ def explain_sides(base: Side, new: Side) -> Explanation:
     pairs = base.pairs, new.pairs
     recuts = find_recuts(match_ops(base, new).groups, pairs)
     matching = Matching(tuple(recut.group for recut in recuts))
-    rows = [op_row(recut.group, pairs, recut.change, _error(recut.group, base, new)) for recut in recuts]
+    rows = [op_row(recut.group, pairs, recut.change, _errors(recut.group, base, new)) for recut in recuts]
     rows += cause_rows(base, new)
     delta = means[1] - means[0]
     residuals = {
@@ -134,11 +138,12 @@ def explain_sides(base: Side, new: Side) -> Explanation:
     )
 
 
-def _error(group: Group, base: Side, new: Side) -> float | None:
+def _errors(group: Group, base: Side, new: Side) -> Errors:
     if base.per_step is None or new.per_step is None:
-        return None
+        return NO_ERRORS
     rows = [[row for item in items for row in item.rows] for items in (group.base, group.new)]
-    return standard_error(base.per_step.of_ops(rows[0]), new.per_step.of_ops(rows[1]))
+    variances = base.per_step.of_ops(rows[0]), new.per_step.of_ops(rows[1])
+    return errors_of(base.per_step, new.per_step, *variances)
 
 
 def _mean(ps: int, side: Side) -> Fraction | None:

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from tpuprof.compare.matching import Group
 from tpuprof.compare.side import Item
-from tpuprof.compare.signature import combined_scopes
-from tpuprof.tables.scopes import split_scope
+from tpuprof.compare.signature import combined_scopes, common_place, scope_names
+from tpuprof.compare.variation import NO_ERRORS, Errors
 
 Change = Literal["new", "gone", "moved", "split", "merged", "count", "duration", "exposure", "same"]
 
@@ -66,6 +66,7 @@ class Row:
         delta: the delta as a fraction.
         error_ps: the standard error of the delta, from how the time varies from step to step, as if steps were
             independent of each other; null with fewer than two steps on a side.
+        capture_error_ps: the same with what captures of one program are taken to differ by.
         ops: the ops themselves; null for time without ops.
     """
 
@@ -86,21 +87,13 @@ class Row:
     members: tuple[Member, ...]
     delta: Fraction
     error_ps: float | None = None
+    capture_error_ps: float | None = None
     ops: Group | None = field(default=None, repr=False)
 
     @property
     def delta_ps(self) -> float:
         """New minus base."""
         return float(self.delta)
-
-    @property
-    def sure_ps(self) -> float:
-        """How much of the delta is no chance, without its sign: it less two standard errors, all where none is known.
-
-        More or fewer ops are what the program does, so that the count effect is sure in any case.
-        """
-        beyond = abs(self.delta_ps) - 2 * (self.error_ps or 0.0)
-        return max(beyond, min(abs(self.count_effect_ps), abs(self.delta_ps)), 0.0)
 
     def to_json(self) -> dict[str, Any]:
         """The row as JSON data."""
@@ -128,7 +121,7 @@ class Row:
         }
 
 
-def plain_row(group: str, kind: str, old: Fraction, fresh: Fraction, error_ps: float | None) -> Row:
+def plain_row(group: str, kind: str, old: Fraction, fresh: Fraction, errors: Errors = NO_ERRORS) -> Row:
     """A row of time without ops."""
     change: Change = "duration" if old and fresh and old != fresh else "new" if fresh > old else "gone"
     delta = fresh - old
@@ -149,7 +142,8 @@ def plain_row(group: str, kind: str, old: Fraction, fresh: Fraction, error_ps: f
         exposure_effect_ps=None,
         members=(),
         delta=delta,
-        error_ps=error_ps,
+        error_ps=errors.steps,
+        capture_error_ps=errors.captures,
     )
 
 
@@ -157,7 +151,7 @@ def op_row(
     group: Group,
     pairs: tuple[int, int],
     change: Literal["split", "merged"] | None = None,
-    error_ps: float | None = None,
+    errors: Errors = NO_ERRORS,
 ) -> Row:
     """The row of a group of ops.
 
@@ -166,7 +160,7 @@ def op_row(
         pairs: counted (core, step) pairs of both sides.
         change: ``split`` or ``merged`` if they are that; their counts then do not compare, and all of the
             difference is one of duration.
-        error_ps: the standard error of the difference.
+        errors: the standard errors of the difference.
     """
     old, fresh = _Sums.of(group.base, pairs[0]), _Sums.of(group.new, pairs[1])
     shown = group.new or group.base
@@ -191,7 +185,8 @@ def op_row(
         exposure_effect_ps=None if exposure is None else float(exposure),
         members=_members(group, pairs),
         delta=delta,
-        error_ps=error_ps,
+        error_ps=errors.steps,
+        capture_error_ps=errors.captures,
         ops=group,
     )
 
@@ -268,15 +263,9 @@ def _scope(items: Sequence[Item]) -> str | None:
     recorded = {item.scope for item in items}
     path = next(iter(recorded))
     if len(recorded) == 1 and len(combined_scopes(path)) == 1:
-        return "/".join(split_scope(path).names) if path else None
+        return "/".join(scope_names(path)) if path else None
     scopes = [item.signature.scope for item in items if item.signature.scope is not None]
-    if not scopes:
-        return None
-    common = scopes[0]
-    for scope in scopes[1:]:
-        same = [a == b for a, b in zip(common, scope, strict=False)]
-        common = common[: same.index(False) if False in same else len(same)]
-    return "/".join(common) or None
+    return "/".join(common_place(scopes)) or None
 
 
 def _source(items: Sequence[Item]) -> str | None:

@@ -27,6 +27,7 @@ COMBINED = "(combined)"
 """Stands for the operation in the scope of an op that was combined from several."""
 
 _MARKS = {"transpose": "backward", "rematted_computation": "recomputed"}
+_REMAT = frozenset({"checkpoint", "remat", "remat2", "rematted_computation"})
 _COMBINED = re.compile(r"(?P<outer>(?:.*?/)?)\((?P<inner>.*:.*)\)\Z", re.DOTALL)
 _SUFFIXES = re.compile(r"(?:\.(?:\d+|remat\d*|clone|cloned|sunk|kd)|_\d+)+\Z")
 _NUMBER = re.compile(r"(?<![A-Za-z0-9])\d+|\d+\Z")
@@ -173,6 +174,31 @@ def _opcode(info: OpInfo) -> str:
     return "fusion" if name.endswith("fusion") else category.replace(" ", "-") or name
 
 
+def scope_names(path: str) -> tuple[str, ...]:
+    """The names of a scope path, the operation last.
+
+    Under ``jax.checkpoint`` the backward pass repeats the scopes around it, once for itself and once for the forward
+    pass that it belongs to; they are told once, so that an op keeps its place when recomputation is turned on.
+    """
+    split = split_scope(path)
+    names = split.names
+    if _REMAT.isdisjoint(split.marks):
+        return names
+    for n in range(len(names) // 2, 0, -1):
+        if names[:n] == names[n : 2 * n]:
+            return names[n:]
+    return names
+
+
+def common_place(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The names with which all paths begin; none without paths."""
+    common = paths[0] if paths else ()
+    for path in paths[1:]:
+        same = [a == b for a, b in zip(common, path, strict=False)]
+        common = common[: same.index(False) if False in same else len(same)]
+    return common
+
+
 @lru_cache(maxsize=1 << 14)
 def _scope(path: str | None) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
     """Names without numbers and marks; null without a path."""
@@ -182,8 +208,8 @@ def _scope(path: str | None) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
     words = [(word, sum(mark in split.marks for split in splits)) for mark, word in _MARKS.items()]
     marks = tuple(word for word, count in words if 2 * count > len(splits))
     if len(splits) == 1:
-        return tuple(map(plain_scope, splits[0].names)), marks
-    return _common([tuple(map(plain_scope, split.names)) for split in splits]), marks
+        return tuple(map(plain_scope, scope_names(path))), marks
+    return _common([tuple(map(plain_scope, scope_names(each))) for each in combined_scopes(path)]), marks
 
 
 def combined_scopes(path: str) -> list[str]:

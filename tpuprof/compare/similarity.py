@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tpuprof.compare.side import Item
-from tpuprof.compare.signature import Signature, dtype_and_rank
+from tpuprof.compare.signature import COMBINED, Signature, dtype_and_rank
 
 THRESHOLD = 0.55
 """Ops less alike than this stay apart: what is new shall not be told as a change of something unrelated."""
@@ -15,6 +15,7 @@ MOST_PER_BUCKET = 16
 
 _WEIGHTS = {"kind": 0.15, "opcode": 0.15, "name": 0.15, "scope": 0.35, "shapes": 0.2}
 _NEAR_SCOPE = 0.5
+_COMBINED_NEAR = 0.9
 _Pools = Mapping[Signature, Sequence[Item]]
 
 
@@ -70,6 +71,11 @@ def similarity(one: Signature, other: Signature) -> float:
 def _scope_similarity(one: Signature, other: Signature) -> float | None:
     if one.scope is None or other.scope is None:
         return None
+    if one.operation == COMBINED == other.operation:
+        # The scope of a combined op is what most of its parts have in common: one part more or less moves it.
+        shorter, longer = sorted((one.place, other.place), key=len)
+        alike = 1.0 if longer == shorter else _COMBINED_NEAR if longer[: len(shorter)] == shorter else 0.0
+        return alike if one.marks == other.marks else 0.5 * alike
     common = 0
     for a, b in zip(one.scope, other.scope, strict=False):
         if a != b:

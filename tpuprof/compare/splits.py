@@ -87,7 +87,11 @@ def _by_place(matched: Sequence[_Whole]) -> dict[Hashable, list[_Whole]]:
     """By place and by whether time was gained those groups whose time changed, the most first and not too many."""
     found: dict[Hashable, list[_Whole]] = {}
     for whole in matched:
-        if whole.delta and abs(whole.delta) >= LEAST_CHANGE * max(whole.old, whole.fresh):
+        # What is computed again came for that reason, and is no piece of what was computed once.
+        again = [
+            any("recomputed" in item.signature.marks for item in side) for side in (whole.group.base, whole.group.new)
+        ]
+        if again[0] == again[1] and whole.delta and abs(whole.delta) >= LEAST_CHANGE * max(whole.old, whole.fresh):
             places = {_place(item) for item in (*whole.group.base, *whole.group.new)} - {None}
             for place in places:
                 found.setdefault((place, whole.delta > 0), []).append(whole)

@@ -1,4 +1,9 @@
-"""How much a row's time varies from step to step, and so how far its difference can be chance."""
+"""How much a row's time varies from step to step, and so how far its difference can be chance.
+
+Steps of one capture share what the machine did while it ran, so that captures of one program differ by more than their
+steps suggest. With one capture a side this is assumed, as for verdicts: a share of the scatter of single steps, and
+more in proportion to the noise where steps scatter by more than on a calm machine.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tpuprof.compare.claims import Claims
+from tpuprof.compare.contrast import CALM
+from tpuprof.compare.outcome import Thresholds
 from tpuprof.formats.xspace import I64
 from tpuprof.tables.build import Core
 from tpuprof.tables.schemas import IDLE_CAUSES, PARTS
 from tpuprof.tables.sweep import BOOL
+
+CAPTURE_SPREAD = Thresholds().capture_spread
+MOST_SPREAD = 1.0
+"""Captures are not taken to differ by more than their single steps do, however restless the machine is."""
 
 MOST_CELLS = 20_000_000
 """Of larger runs (steps x ops) the variation is not kept."""
@@ -34,6 +45,17 @@ class PerStep:
     parts: I64
     causes: I64
     pairs: I64
+
+    @property
+    def between(self) -> float:
+        """By what the variance of a mean over steps is multiplied to hold what captures differ by."""
+        n = len(self.pairs)
+        if n < 2:
+            return 1.0
+        steps = self.parts.sum(axis=1) / self.pairs
+        scatter = float(steps.std(ddof=1)) / float(steps.mean()) if steps.any() else 0.0
+        spread = min(MOST_SPREAD, CAPTURE_SPREAD * max(1.0, scatter / CALM))
+        return 1 + n * spread**2
 
     def variance(self, times: npt.NDArray[np.int64]) -> float | None:
         """The variance of the mean over steps of a time by step; null with fewer than two steps."""
@@ -82,6 +104,24 @@ class StepTimes:
         return PerStep(self._ops, self._parts, self._causes, self._pairs) if self._kept else None
 
 
-def standard_error(one: float | None, other: float | None) -> float | None:
-    """Of a difference, from the variances of both means; null if one is not known."""
-    return None if one is None or other is None else math.sqrt(one + other)
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Standard errors of a difference of means; null if they are not known.
+
+    Args:
+        steps: from how steps vary.
+        captures: with what captures are taken to differ by.
+    """
+
+    steps: float | None = None
+    captures: float | None = None
+
+
+NO_ERRORS = Errors()
+
+
+def errors_of(base: PerStep | None, new: PerStep | None, one: float | None, other: float | None) -> Errors:
+    """Of a difference, from the variances of both means over steps."""
+    if base is None or new is None or one is None or other is None:
+        return NO_ERRORS
+    return Errors(math.sqrt(one + other), math.sqrt(one * base.between + other * new.between))
