@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("pair_program.py")
 DEVICES = 2
 STEPS = 24
+_OTHER_DIGITS = str.maketrans("123456789", "234567891")
 
 
 @dataclass(frozen=True)
@@ -122,16 +123,17 @@ def renumber(trace: Trace, folder: Path, target: Path) -> None:
     for info in trace.built.infos:
         if info.program is not None:
             names |= {i.name for c in info.program.computations for i in c.instructions if "." in i.name}
-    digits = bytes.maketrans(b"123456789", b"234567891")
     longest = sorted((name.encode() for name in names), key=lambda name: (-len(name), name))
     pattern = re.compile(b"(" + b"|".join(map(re.escape, longest)) + rb")(?![\w.])")
     target.mkdir(parents=True)
+    text = pattern.sub(lambda match: other_number(match[1].decode()).encode(), file.read_bytes())
+    (target / file.name).write_bytes(text)
 
-    def other(match: re.Match[bytes]) -> bytes:
-        stem, dot, number = match[1].rpartition(b".")
-        return stem + dot + number.translate(digits) if number.isdigit() else match[1]
 
-    (target / file.name).write_bytes(pattern.sub(other, file.read_bytes()))
+def other_number(name: str) -> str:
+    """The name of an instruction with another number of as many digits."""
+    stem, dot, number = name.rpartition(".")
+    return stem + dot + number.translate(_OTHER_DIGITS) if number.isdigit() else name
 
 
 def rows_sum(explanation: Explanation) -> float:
