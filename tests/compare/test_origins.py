@@ -52,6 +52,20 @@ def test_inside_a_numbered_scope_that_stays_a_new_op_is_no_layer() -> None:
     assert words(cause) == ("ops", "layers_*/mlp", None, None)
 
 
+def test_numbered_scopes_inside_others_count_if_each_has_as_many() -> None:
+    def model(*, each: int, last: int) -> list[Op]:
+        return [
+            Op(f"fusion.{10 * n + d}", 10 * NS, f"layers_{n}/Dense_{d}/mul", "f32[64,16]", "fusion")
+            for n in range(3)
+            for d in range(last if n == 2 else each)
+        ]
+
+    (cause,) = causes(run(model(each=2, last=2)), run(model(each=3, last=3)))
+    assert words(cause) == ("repeats", "layers_*/Dense_*", "6", "9")
+    (cause,) = causes(run(model(each=2, last=2)), run(model(each=2, last=1)))
+    assert words(cause)[:2] == ("ops", "layers_*/Dense_*")
+
+
 def test_a_scan_of_more_turns_has_no_numbers_but_counts() -> None:
     def scan(turns: int) -> list[Op]:
         body = [
@@ -111,7 +125,7 @@ def test_recomputation_is_one_cause_though_jax_repeats_the_scopes(outer: str) ->
 
     base, new = run(model(remat=False)), run(model(remat=True))
     (cause,) = causes(base, new)
-    assert cause.what == "recomputation"
+    assert words(cause) == ("recomputation", "jit_step", "0", "4")
     assert cause.delta_ps == cause.sure_ps == 44 * NS
     assert {row.scope for row in cause.rows} == {f"{outer}layers_*/mlp/dot_general", f"{outer}layers_*/mlp/tanh"}
     assert explain(base, new).matched_time_fraction == pytest.approx(200 / 244)

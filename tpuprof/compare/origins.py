@@ -112,7 +112,9 @@ def origins(changed: Sequence[Row], sides: tuple[Side, Side] | None, least_ps: f
 def _origin(words: _Words, rows: Sequence[Row], sides: tuple[Side, Side] | None) -> Origin:
     what, where, base, new = words
     ordered = tuple(sorted(rows, key=lambda row: -abs(row.delta)))
-    if what == "collective":
+    if what == "recomputation" and sides is not None:
+        base, new = (_again(ordered, side, at) for at, side in enumerate(sides))
+    elif what == "collective":
         base, new = (_times(sum(counts)) for counts in zip(*(_counts(row) for row in ordered), strict=True))
     return Origin(
         what=what,
@@ -171,6 +173,12 @@ def _reason(row: Row, again: Sequence[Repeat], types: Types) -> tuple[Hashable, 
     if row.ops.matched and _shapes(base) != _shapes(new):
         return ("sizes", row.module), ("sizes", row.module, None, None)
     return ("time", row), ("time", row.scope or row.group, None, None)
+
+
+def _again(rows: Sequence[Row], side: Side, at: int) -> str:
+    """How many ops of a side run again in a step."""
+    items = [item for row in rows if row.ops is not None for item in (row.ops.base, row.ops.new)[at]]
+    return _times(sum(item.count for item in items if _recomputed([item])) / side.pairs)
 
 
 def _recomputed(items: Iterable[Item]) -> bool:

@@ -13,6 +13,7 @@ from tpuprof.compare.signature import combined_scopes, scope_names
 from tpuprof.tables.schemas import COMPUTE_KINDS
 
 Place = tuple[str, ...]
+_Numbered = dict[tuple[str | None, Place], set[Place]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ def repeats(base: Side, new: Side) -> tuple[Repeat, ...]:
         Repeat(module, place, len(ours[module, place]), len(theirs[module, place]))
         for module, place in sorted(ours.keys() & theirs.keys(), key=lambda key: (len(key[1]), repr(key)))
         if len(ours[module, place]) != len(theirs[module, place])
+        and all(_even(side, module, place) for side in (ours, theirs))
     ]
     outer = {(repeat.module, repeat.place) for repeat in found}
     return tuple(
@@ -62,6 +64,12 @@ def repeats(base: Side, new: Side) -> tuple[Repeat, ...]:
         for repeat in found
         if not any((repeat.module, repeat.place[:n]) in outer for n in range(1, len(repeat.place)))
     )
+
+
+def _even(numbered: _Numbered, module: str | None, place: Place) -> bool:
+    """Whether each outer scope has as many of them: where one has fewer, its ops have only gone into others."""
+    outer = [len(numbered[module, place[:n]]) for n in range(1, len(place)) if (module, place[:n]) in numbered]
+    return not outer or len(numbered[module, place]) % outer[-1] == 0
 
 
 def loops(changed: Sequence[Row]) -> tuple[Repeat, ...]:
@@ -85,9 +93,9 @@ def _turns(count: float | None, items: Sequence[Item]) -> int:
     return int(turns) if turns.denominator == 1 else 0
 
 
-def _numbered(items: Iterable[Item]) -> dict[tuple[str | None, Place], set[Place]]:
+def _numbered(items: Iterable[Item]) -> _Numbered:
     """The scopes as recorded, by what they are without numbers."""
-    found: dict[tuple[str | None, Place], set[Place]] = {}
+    found: _Numbered = {}
     for item in items:
         scope = item.signature.scope
         if scope is None or len(combined_scopes(item.scope)) > 1:

@@ -174,6 +174,7 @@ def _opcode(info: OpInfo) -> str:
     return "fusion" if name.endswith("fusion") else category.replace(" ", "-") or name
 
 
+@lru_cache(maxsize=1 << 14)
 def scope_names(path: str) -> tuple[str, ...]:
     """The names of a scope path, the operation last.
 
