@@ -21,6 +21,7 @@ import tpuprof
 from tests.compare.pairs import DEVICES, PAIRS, STEPS, Pair, capture, load_average, rows_sum
 from tpuprof.compare import Origin, differences, explain
 from tpuprof.compare.outcome import Verdict
+from tpuprof.compare.samples import Samples
 from tpuprof.compare.verdict import judge, samples_of
 from tpuprof.trace import Trace
 
@@ -42,7 +43,11 @@ class Try:
     causes: tuple[Origin, ...]
     rank: int | None
     told: bool
-    verdict: Verdict
+    samples: tuple[Samples, Samples]
+
+    @property
+    def verdict(self) -> Verdict:
+        return judge([self.samples[0]], [self.samples[1]])
 
     @property
     def found(self) -> bool:
@@ -68,7 +73,7 @@ def compared(pair: Pair, base: Trace, new: Trace) -> Try:
         causes=causes,
         rank=next((n for n, cause in enumerate(causes, 1) if pair.named(cause)), None),
         told=pair.told(differences(base, new, found)),
-        verdict=judge([samples_of(base)], [samples_of(new)]),
+        samples=(samples_of(base), samples_of(new)),
     )
 
 
@@ -78,13 +83,23 @@ def tried(pair: Pair, folder: Path) -> Try:
     return compared(pair, base, tpuprof.load(capture(pair.new, folder / "new", flag=pair.flag)))
 
 
+def several(same: Sequence[Try]) -> list[Verdict]:
+    """Verdicts on five captures a side of the same program, and on the same as pairs."""
+    groups = [same[at : at + SEVERAL] for at in range(0, len(same) - SEVERAL + 1, SEVERAL)]
+    return [
+        judge([each.samples[0] for each in group], [each.samples[1] for each in group], paired=paired)
+        for paired in (False, True)
+        for group in groups
+    ]
+
+
 SAME = Pair("the same program")
+SEVERAL = 5
 
 
 def section(tries: Sequence[Try], same: Sequence[Try]) -> str:
     """The section of the page."""
     loads = sorted(each.load for each in (*tries, *same))
-    words = Counter(each.verdict.verdict for each in same)
     found = sum(each.found for each in tries)
     text = [
         TITLE,
@@ -101,12 +116,17 @@ def section(tries: Sequence[Try], same: Sequence[Try]) -> str:
         *_rows(tries),
         "",
         f"The same program captured twice, {len(same)} pairs: "
-        + ", ".join(f"{count} `{word}`" for word, count in sorted(words.items()))
-        + ". The mean step of the two captures differed by"
+        + _counted([each.verdict for each in same])
+        + f". {SEVERAL} captures a side, independent or in pairs: {_counted(several(same))}. The mean step of the two captures differed by"
         f" {100 * max(abs(each.delta_ps) / each.base_ps for each in same):.0f} % at most, by"
         f" {100 * median(abs(each.delta_ps) / each.base_ps for each in same):.0f} % in the median.",
     ]
     return "\n".join(text) + "\n"
+
+
+def _counted(verdicts: Sequence[Verdict]) -> str:
+    words = Counter(verdict.verdict for verdict in verdicts)
+    return ", ".join(f"{count} `{word}`" for word, count in sorted(words.items())) or "none"
 
 
 def _rows(tries: Sequence[Try]) -> list[str]:
@@ -173,7 +193,10 @@ def main() -> int:
     wrong = [each for each in same if each.verdict.verdict in ("regressed", "improved") or not each.exact]
     for each in wrong:
         print(f"same: {each.verdict.verdict} {each.verdict.reason}")
-    return 1 if wrong or not all(each.found for each in tries) else 0
+    changed = [verdict for verdict in several(same) if verdict.verdict in ("regressed", "improved")]
+    for verdict in changed:
+        print(f"same, {SEVERAL} a side: {verdict.verdict} {verdict.reason}")
+    return 1 if wrong or changed or not all(each.found for each in tries) else 0
 
 
 if __name__ == "__main__":

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 import tpuprof
-from tests.compare.models import NS, Op, built, layers, loaded, renumbered, run
+from tests.compare.models import NS, Op, built, layers, loaded, program, renumbered, run
 from tpuprof.compare import Origin, explain
 from tpuprof.compare.origins import FACTS
 from tpuprof.compare.verdict import judge, samples_of
+from tpuprof.testing import Ps, TraceBuilder
 
 HEAD = Op("fusion.90", 40 * NS, "head/norm/mul", "f32[64,32]", "fusion")
 
@@ -155,6 +156,32 @@ def test_a_fusion_cut_anew_and_what_is_new_beside_it_are_one_cause() -> None:
     (cause,) = causes(run([*layers(1), HEAD]), run([*renumbered(layers(1)), *pieces]))
     assert words(cause)[:2] == ("fusion", "head/norm")
     assert cause.delta_ps == 6 * NS
+
+
+def test_a_fusion_that_holds_something_else_is_cut_anew() -> None:
+    def with_more(ops: list[Op], inside: str) -> tpuprof.Trace:
+        trace, made = TraceBuilder(), program(ops)
+        made = replace(made, text=made.text.replace("ROOT %multiply", f"{inside}\n  ROOT %multiply"))
+        host = trace.add_host("h")
+        plane = host.add_tpu(0, "TPU v5 lite")
+        line, steps = plane.add_line("XLA Ops", line_id=3), plane.add_line("Steps", line_id=1)
+        at = 1_000 * NS
+        for step in range(3):
+            begin = at
+            for op in ops:
+                line.op(op.name, Ps(at), Ps(op.ps), made, op.category, meta={"tf_op": made.scope(op.name)})
+                at += op.ps
+            steps.event(str(step), Ps(begin), Ps(at - begin))
+        host.add_program(made)
+        return loaded(trace)
+
+    slower = replace(HEAD, ps=44 * NS)
+    other = "  %t = f32[64,32]{1,0} tanh(f32[64,32]{1,0} %p)"
+    same = "  %t = f32[64,32]{1,0} bitcast(f32[64,32]{1,0} %p)"
+    (cause,) = causes(with_more([HEAD], same), with_more([slower], other))
+    assert words(cause)[:2] == ("fusion", "head/norm")
+    (cause,) = causes(with_more([HEAD], same), with_more([slower], same))
+    assert words(cause)[:2] == ("time", "head/norm/mul")
 
 
 def test_other_sizes_are_one_cause() -> None:

@@ -18,6 +18,7 @@ from tpuprof.compare.repeats import Repeat, loops, repeats
 from tpuprof.compare.retyped import Types, types_of
 from tpuprof.compare.rows import Row
 from tpuprof.compare.side import Item, Side
+from tpuprof.compare.splits import fused_otherwise
 from tpuprof.tables.schemas import COMPUTE_KINDS
 
 What = Literal["repeats", "recomputation", "types", "collective", "fusion", "ops", "sizes", "time", "idle", "wait"]
@@ -170,6 +171,9 @@ def _reason(row: Row, again: Sequence[Repeat], types: Types) -> tuple[Hashable, 
             place = "/".join(signature.place)
             return ("place", row.module, place), (what, place, None, None)
         return ("ops", row), (what, row.scope or row.group, None, None)
+    if row.kind in COMPUTE_KINDS and row.ops.matched and fused_otherwise(row.ops):
+        place = "/".join(signature.place) or None
+        return ("place", row.module, place or row), ("fusion", place or row.group, None, None)
     if row.ops.matched and _shapes(base) != _shapes(new):
         return ("sizes", row.module), ("sizes", row.module, None, None)
     return ("time", row), ("time", row.scope or row.group, None, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -15,6 +16,8 @@ LEAST_SHARE = Fraction(1, 4)
 
 LEAST_CHANGE = Fraction(1, 50)
 """Smaller changes of an op are noise and show nothing."""
+
+_NO_WORK = frozenset({"parameter", "constant", "broadcast", "bitcast", "copy", "convert", "tuple", "get-tuple-element"})
 
 MOST_PIECES = 16
 MOST_WHOLES = 32
@@ -81,6 +84,35 @@ class _Whole:
         new = [*self.group.new, *(item for piece in self.pieces for item in piece.new)]
         joined = Group(_in_order(base), _in_order(new), self.group.how)
         return Recut(joined, "split" if self.pieces[0].new else "merged")
+
+
+def fused_otherwise(group: Group) -> bool:
+    """Whether some fusion of a matched group holds other operations than before, as far as the programs tell.
+
+    Conversions and what moves no data are left out: they come and go with types and layouts.
+    """
+    if len(group.base) != len(group.new):
+        return False
+    for one, other in zip(group.base, group.new, strict=True):
+        inside = _fused(one), _fused(other)
+        if inside[0] is not None and inside[1] is not None and inside[0] != inside[1]:
+            return True
+    return False
+
+
+def _fused(item: Item) -> Counter[str] | None:
+    """The operations in a fusion; null if it is none or its program is not known."""
+    instruction, program = item.info.instruction, item.info.program
+    if instruction is None or program is None or instruction.opcode != "fusion":
+        return None
+    found: Counter[str] = Counter()
+    for name in instruction.called_by_role("calls"):
+        try:
+            inside = program.computation(name).instructions
+        except KeyError:
+            return None
+        found.update(each.opcode for each in inside if each.opcode not in _NO_WORK)
+    return found
 
 
 def _by_place(matched: Sequence[_Whole]) -> dict[Hashable, list[_Whole]]:
