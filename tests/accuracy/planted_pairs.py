@@ -117,7 +117,8 @@ def section(tries: Sequence[Try], same: Sequence[Try]) -> str:
         "",
         f"The same program captured twice, {len(same)} pairs: "
         + _counted([each.verdict for each in same])
-        + f". {SEVERAL} captures a side, independent or in pairs: {_counted(several(same))}. The mean step of the two captures differed by"
+        + f". {SEVERAL} captures a side, independent or in pairs: {_counted(several(same))}."
+        " The mean step of the two captures differed by"
         f" {100 * max(abs(each.delta_ps) / each.base_ps for each in same):.0f} % at most, by"
         f" {100 * median(abs(each.delta_ps) / each.base_ps for each in same):.0f} % in the median.",
     ]
