@@ -241,6 +241,19 @@ def test_one_step_of_different_programs_is_explained_and_not_judged() -> None:
     assert verdict.reason.startswith("one step per side")
 
 
+def test_an_op_that_falls_out_of_one_step_is_not_another_number_of_ops() -> None:
+    base, new = built([*layers(1), HEAD], steps=4), built([*layers(1), HEAD], steps=4)
+    new["h"]["/device:TPU:0"]["Steps"].events[-1].duration_ps -= 46 * NS  # its last op begins when it is over
+    found = explain(loaded(base), loaded(new))
+    head = next(row for row in found.rows if row.scope == "head/norm/mul")
+    assert head.count_base == 1
+    assert 0.5 < (head.count_new or 0) < 1
+    assert head.count_effect_ps < 0
+    assert not head.recounted
+    assert {cause.what for cause in found.causes} <= {"time", "idle"}
+    assert all(cause.count_effect_ps == 0 for cause in found.causes)
+
+
 def test_causes_as_json() -> None:
     found = explain(run(layers(4)), run(layers(5))).to_json()
     (cause,) = found["causes"]

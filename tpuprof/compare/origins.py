@@ -124,7 +124,7 @@ def _origin(words: _Words, rows: Sequence[Row], sides: tuple[Side, Side] | None)
         new=new,
         rows=ordered,
         delta=sum((row.delta for row in ordered), Fraction(0)),
-        count_effect_ps=math.fsum(row.count_effect_ps for row in ordered) if what in FACTS else 0.0,
+        count_effect_ps=math.fsum(row.count_effect_ps for row in ordered if row.recounted),
         error_ps=_error(ordered, sides),
     )
 
@@ -135,14 +135,8 @@ def _error(rows: Sequence[Row], sides: tuple[Side, Side] | None) -> float | None
         return rows[0].capture_error_ps
     variance = 0.0
     for at, side in enumerate(sides or ()):
-        registry = [
-            n
-            for row in rows
-            if row.ops is not None
-            for item in (row.ops.new if at else row.ops.base)
-            for n in item.rows
-        ]
-        one = side.per_step.of_ops(registry) if side.per_step is not None else None
+        registry = {n for row in rows for item in _of_side(row, at) for n in item.rows}
+        one = side.per_step.of_ops(sorted(registry)) if side.per_step is not None else None
         if side.per_step is None or one is None:
             return None
         variance += one * side.per_step.between
@@ -163,7 +157,7 @@ def _reason(row: Row, again: Sequence[Repeat], types: Types) -> tuple[Hashable, 
         return ("recomputation", row.module), ("recomputation", row.module, None, None)
     if types.concern(row):
         return ("types", row.module), ("types", *types.words(row.module))
-    if row.count_base != row.count_new or row.change in ("new", "gone", "split", "merged"):
+    if row.recounted or row.change in ("split", "merged"):
         if signature.role == "collective":
             return ("collective", row.module, signature.opcode), ("collective", signature.opcode, None, None)
         what = "fusion" if row.change in ("split", "merged") else "ops"
@@ -181,8 +175,12 @@ def _reason(row: Row, again: Sequence[Repeat], types: Types) -> tuple[Hashable, 
 
 def _again(rows: Sequence[Row], side: Side, at: int) -> str:
     """How many ops of a side run again in a step."""
-    items = [item for row in rows if row.ops is not None for item in (row.ops.base, row.ops.new)[at]]
+    items = [item for row in rows for item in _of_side(row, at)]
     return _times(sum(item.count for item in items if _recomputed([item])) / side.pairs)
+
+
+def _of_side(row: Row, at: int) -> Sequence[Item]:
+    return () if row.ops is None else (row.ops.base, row.ops.new)[at]
 
 
 def _recomputed(items: Iterable[Item]) -> bool:
@@ -198,4 +196,4 @@ def _counts(row: Row) -> tuple[float, float]:
 
 
 def _times(count: float) -> str:
-    return f"{count:.4g}"
+    return f"{count:.0f}" if float(count).is_integer() else f"{count:.4g}"

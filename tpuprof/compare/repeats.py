@@ -39,7 +39,7 @@ class Repeat:
 
     def concerns(self, row: Row) -> bool:
         """Whether the number of a row's ops changed for this reason: it is inside, or changed in the same ratio."""
-        if row.ops is None or row.module != self.module or row.count_base == row.count_new:
+        if row.ops is None or row.module != self.module or not row.recounted:
             return False
         items = (*row.ops.base, *row.ops.new)
         if self.place and all((item.signature.scope or ())[: len(self.place)] == self.place for item in items):

@@ -17,6 +17,7 @@ from tpuprof.compare.variation import NO_ERRORS, Errors
 Change = Literal["new", "gone", "moved", "split", "merged", "count", "duration", "exposure", "same"]
 
 MOST_MEMBERS = 5
+_HALF = 0.5
 # Rounds of the matching that go by the op alone: what they pair is the same op in another place.
 _SAME_OP = ("other scope", "other program", "other place")
 _IN_FLIGHT = ("collective_exposed", "dma_wait")
@@ -94,6 +95,13 @@ class Row:
     def delta_ps(self) -> float:
         """New minus base."""
         return float(self.delta)
+
+    @property
+    def recounted(self) -> bool:
+        """Whether a step has more or fewer of the ops; less than half an op is one that a step cut in two."""
+        if self.ops is None or self.count_base is None or self.count_new is None:
+            return False
+        return not self.ops.matched or abs(self.count_new - self.count_base) >= _HALF
 
     def to_json(self) -> dict[str, Any]:
         """The row as JSON data."""
