@@ -107,7 +107,9 @@ def section(tries: Sequence[Try], same: Sequence[Try]) -> str:
         f"Real captures of a small training loop on {DEVICES} virtual CPU devices, {STEPS} steps a side, that differ"
         " in one thing. Other programs ran on the machine's two cores meanwhile (load average"
         f" {loads[0]:.1f} to {loads[-1]:.1f}, median {median(loads):.1f}). The cause that is named first was the"
-        f" planted one in {found} of {len(tries)} tries; *sure* is how much of it the comparison takes for no chance."
+        f" planted one in {found} of {len(tries)} tries; *sure* is how much of it the comparison takes for no chance:"
+        " what more or fewer ops make, also where the busy machine made the whole faster, and of the rest what lies"
+        " beyond two standard errors."
         " How causes are found and ranked: [comparing.md](comparing.md).",
         "",
         "The CPU backend computes bf16 matmuls in f32, so that what bf16 costs there is conversions; a layer in f64"

@@ -89,6 +89,17 @@ def test_gathers_in_every_layer_are_one_cause() -> None:
     assert cause.delta_ps == 18 * NS
 
 
+def test_one_large_collective_that_became_many_small_ones_is_no_more_than_they_take() -> None:
+    def reduces(count: int, ps: int) -> list[Op]:
+        every = [Op(f"all-reduce.{n}", ps, "optimizer/psum", "f32[64,32]", "all-reduce") for n in range(count)]
+        return [*layers(2), *every]
+
+    (cause,) = causes(run(reduces(1, 80 * NS)), run(reduces(10, 9 * NS)))
+    assert words(cause) == ("collective", "all-reduce", "1", "10")
+    assert cause.delta_ps == 10 * NS
+    assert cause.count_effect_ps == 90 * NS
+
+
 def test_another_type_brings_its_conversions_along() -> None:
     ops = layers(3)
     changed = [replace(op, shape="f64[64,64]", ps=70 * NS) if op.scope == "layers_1/mlp/mul" else op for op in ops]

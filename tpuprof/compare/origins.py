@@ -45,7 +45,7 @@ class Origin:
         new: the new run's.
         rows: the rows, those that changed most first; each row is in one cause.
         delta: the sum of their deltas.
-        count_effect_ps: what more or fewer ops make.
+        count_effect_ps: what more or fewer ops make, no more of a row than all ops of the side with more of them.
         error_ps: the standard error of the delta, with what captures of one program differ by; null if unknown.
     """
 
@@ -124,9 +124,16 @@ def _origin(words: _Words, rows: Sequence[Row], sides: tuple[Side, Side] | None)
         new=new,
         rows=ordered,
         delta=sum((row.delta for row in ordered), Fraction(0)),
-        count_effect_ps=math.fsum(row.count_effect_ps for row in ordered if row.recounted),
+        count_effect_ps=math.fsum(_count_effect(row) for row in ordered if row.recounted),
         error_ps=_error(ordered, sides),
     )
+
+
+def _count_effect(row: Row) -> float:
+    """Of one large op that became many small ones, the mean time of both sides says too much."""
+    counts = _counts(row)
+    most = row.new_ps if counts[1] > counts[0] else row.base_ps
+    return math.copysign(min(abs(row.count_effect_ps), most), row.count_effect_ps)
 
 
 def _error(rows: Sequence[Row], sides: tuple[Side, Side] | None) -> float | None:
