@@ -12,7 +12,7 @@ import pytest
 
 import tpuprof
 from tests.compare.pairs import PAIRS, Pair, capture, other_number, renumber, rows_sum
-from tpuprof.compare import comparability, differences, explain
+from tpuprof.compare import comparability, diff, differences, explain
 from tpuprof.compare.verdict import judge, samples_of
 from tpuprof.trace import Trace
 
@@ -55,6 +55,9 @@ def test_the_stall_is_as_long_as_it_was(captures: Captures) -> None:
     cause = explain(captures.traces["none"], captures.traces["stall"]).causes[0]
     assert cause.delta_ps > 0.8 * 30e9  # it sleeps for 30 ms; a busy machine may make it longer
     assert 0 < cause.sure_ps <= cause.delta_ps
+    told = diff(captures.traces["none"], captures.traces["stall"])
+    assert told.causes[0].kind == "idle"
+    assert told.causes[0].title == "idle, input"
 
 
 def test_a_capture_with_other_numbers_is_the_same(captures: Captures, tmp_path: Path) -> None:

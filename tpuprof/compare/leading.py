@@ -10,6 +10,7 @@ from typing import Any
 from tpuprof.compare.advice import advice
 from tpuprof.compare.circumstances import Difference
 from tpuprof.compare.explanation import Explanation
+from tpuprof.compare.origins import ERRORS, Origin
 from tpuprof.compare.rows import Row
 from tpuprof.compare.scopes import Delta, by_scope
 from tpuprof.tables.scopes import NO_SCOPE
@@ -18,6 +19,8 @@ from tpuprof.units import format_ps
 MOST = 3
 SPECIFIC = 0.5
 """A scope of which one part makes up this share of the changes is told as its parts."""
+JOINED = ("repeats", "recomputation", "types", "collective")
+"""Reasons whose rows are told as one part wherever they stand."""
 _ROWS = 5
 _RELATED = 5
 _WORTH = 0.01
@@ -86,28 +89,39 @@ def leading_causes(
 ) -> tuple[Cause, ...]:
     """The largest parts of the difference that go in its direction; of a difference of 0 the largest either way.
 
-    What counts is how much of a part is no chance (see ``Row.sure_ps``). Parts that may be all chance, or are below a
-    hundredth of the difference (or of all changes, where they cancel), are left out.
+    Rows that changed for one reason that the programs show (see ``origins``) are one part; others are told by their
+    scope. What counts is how much of a part is no chance (see ``Origin.sure_ps``). Parts that may be all chance, or are
+    below a hundredth of the difference (or of all changes, where they cancel), are left out.
     """
     total = explanation.step_delta_ps
     if total is None:
         return ()
-    parts = [part for region in by_scope(explanation.rows) for part in _specific(region)]
+    joined = {_part_of(origin): origin for origin in explanation.causes if origin.what in JOINED}
+    inside = {id(row) for origin in joined.values() for row in origin.rows}
+    rest = [row for row in explanation.rows if id(row) not in inside]
+    parts = [*joined, *(part for region in by_scope(rest) for part in _specific(region))]
     floor = _WORTH * max(abs(total), sum(abs(part.delta_ps) for part in parts) * _WORTH)
     wanted = [part for part in parts if abs(part.delta_ps) > floor and (not total or part.delta_ps * total > 0)]
-    sure = {id(part): _sure_ps(part) for part in wanted}
+    sure = {id(part): joined[part].sure_ps if part in joined else _sure_ps(part) for part in wanted}
     wanted = [part for part in wanted if sure[id(part)] > 0]
     wanted.sort(key=lambda part: (-sure[id(part)], -abs(part.delta_ps), part.name))
-    return tuple(_cause(part, total, differences) for part in wanted[:most])
+    return tuple(_cause(part, total, differences, joined.get(part)) for part in wanted[:most])
+
+
+def _part_of(origin: Origin) -> Delta:
+    """What is told of rows that changed for one reason."""
+    times = [math.fsum(getattr(row, name) for row in origin.rows) for name in ("base_ps", "new_ps")]
+    gross = math.fsum(abs(row.delta_ps) for row in origin.rows)
+    main = origin.rows[0]
+    name = (main.scope if len(origin.rows) == 1 else origin.where) or main.group
+    return Delta(name, times[0], times[1], origin.delta_ps, gross, origin.rows)
 
 
 def _sure_ps(part: Delta) -> float:
     """How much of a part is no chance, without its sign; errors of its rows add up as if they were independent."""
-    if len(part.rows) == 1:
-        return part.rows[0].sure_ps
-    error = math.sqrt(sum((row.error_ps or 0.0) ** 2 for row in part.rows))
-    by_count = abs(sum(row.count_effect_ps for row in part.rows))
-    return max(abs(part.delta_ps) - 2 * error, min(by_count, abs(part.delta_ps)), 0.0)
+    error = math.sqrt(math.fsum((row.capture_error_ps or 0.0) ** 2 for row in part.rows))
+    by_count = abs(math.fsum(row.count_effect_ps for row in part.rows if row.recounted))
+    return max(abs(part.delta_ps) - ERRORS * error, min(by_count, abs(part.delta_ps)), 0.0)
 
 
 def _specific(region: Delta) -> Iterable[Delta]:
@@ -123,7 +137,7 @@ def _specific(region: Delta) -> Iterable[Delta]:
     yield region
 
 
-def _cause(part: Delta, total: float, differences: Sequence[Difference]) -> Cause:
+def _cause(part: Delta, total: float, differences: Sequence[Difference], origin: Origin | None) -> Cause:
     forward = [row for row in part.rows if row.delta_ps * part.delta_ps > 0] or list(part.rows)
     main = forward[0]
     waiting = main.count_base is None
@@ -131,6 +145,10 @@ def _cause(part: Delta, total: float, differences: Sequence[Difference]) -> Caus
     several = len(forward) > 1 and abs(main.delta_ps) < SPECIFIC * part.gross_ps
     name = main.group.replace("_", " ") if waiting else main.group
     title = f"{scope or name}: {len(forward)} ops" if several else f"{name} in {scope}" if scope else name
+    if origin is not None and len(part.rows) > 1:
+        # More of a layer is told as that, not as the largest of its ops.
+        title, several = _title(origin), True
+        scope = origin.where if origin.what in ("repeats", "types") and origin.where != main.module else None
     groups = {row.group for row in part.rows}
     related = [d for d in differences if d.kind not in _EFFECTS and groups.intersection(d.related)]
     change = main.change
@@ -150,6 +168,17 @@ def _cause(part: Delta, total: float, differences: Sequence[Difference]) -> Caus
         related=tuple(related[:_RELATED]),
         suggestion=advice(main.kind, main.group, change, slower=part.delta_ps > 0),
     )
+
+
+def _title(origin: Origin) -> str:
+    name = {
+        "repeats": f"another number of {origin.where or 'loop trips'}",
+        "recomputation": f"recomputation in {origin.where or 'the program'}",
+        "types": f"another element type in {origin.where or 'the program'}",
+    }.get(origin.what, f"another number of {origin.where}")
+    if origin.base is None and origin.new is None:
+        return name
+    return f"{name} ({origin.base or 'none'} to {origin.new or 'none'})"
 
 
 def _message(title: str, main: Row, part: Delta, *, several: bool) -> str:
