@@ -123,10 +123,11 @@ def renumber(trace: Trace, folder: Path, target: Path) -> None:
     for info in trace.built.infos:
         if info.program is not None:
             names |= {i.name for c in info.program.computations for i in c.instructions if "." in i.name}
-    longest = sorted((name.encode() for name in names), key=lambda name: (-len(name), name))
-    pattern = re.compile(b"(" + b"|".join(map(re.escape, longest)) + rb")(?![\w.])")
+    # A string field begins with its length: fusion.9 is not the beginning of fusion.92.
+    fields = sorted(bytes([len(name)]) + name.encode() for name in names if len(name) < 128)
+    pattern = re.compile(b"|".join(map(re.escape, fields)), re.DOTALL)
     target.mkdir(parents=True)
-    text = pattern.sub(lambda match: other_number(match[1].decode()).encode(), file.read_bytes())
+    text = pattern.sub(lambda match: match[0][:1] + other_number(match[0][1:].decode()).encode(), file.read_bytes())
     (target / file.name).write_bytes(text)
 
 
