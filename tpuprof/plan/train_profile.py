@@ -29,6 +29,8 @@ class Efficiency:
         per_doubling_of_slices: what each doubling of the slices adds to a step, as a share.
         offload_share: share of the bandwidth to the host's memory.
         offload_hidden: share of those transfers that runs behind computation.
+        host_bandwidth: between a chip and its host in one direction, B/s, where no document states it and a guess
+            stands in; null if there is none.
         elementwise: factors of elementwise traffic by ``width``, ``heads``, ``hidden`` and ``backward``.
         source: where the shares come from.
     """
@@ -45,6 +47,7 @@ class Efficiency:
     per_doubling_of_slices: float
     offload_share: float
     offload_hidden: float
+    host_bandwidth: float | None
     elementwise: tuple[tuple[str, float], ...]
     source: str
 
@@ -92,6 +95,7 @@ def efficiency(chip: str) -> Efficiency:
         per_doubling_of_slices=steps["per_doubling_of_slices"],
         offload_share=offload["bandwidth_share"],
         offload_hidden=offload["hidden"],
+        host_bandwidth=table["host"].get(chip),
         elementwise=tuple((key, float(value)) for key, value in loops.items() if key != "source"),
         source=own["source"],
         **shares,
@@ -101,7 +105,7 @@ def efficiency(chip: str) -> Efficiency:
 def assumptions() -> tuple[str, ...]:
     """What the profile assumes on every chip, one sentence each."""
     table = _table()
-    return tuple(f"{name}: {table[name]['source']}" for name in ("overlap", "steps", "offload", "elementwise"))
+    return tuple(f"{name}: {table[name]['source']}" for name in ("overlap", "steps", "offload", "host", "elementwise"))
 
 
 @lru_cache(maxsize=1)

@@ -188,12 +188,13 @@ def offload_seconds(
         return 0.0
     chip = where.chip
     figure = chip.host_dma_bandwidth or chip.pcie_bandwidth
-    if figure is None:
+    bandwidth = profile.host_bandwidth if figure is None else figure.value
+    if bandwidth is None:
         raise UsageError(f"The bandwidth between {chip.name} and its host is not known.",
                          hint="Choose a policy that offloads nothing, or give figures with --hardware FILE.")  # fmt: skip
     repeats = 1 if job.offload_optimizer else layout.accumulation
     share = 1.0 if chip.host_dma_bandwidth else profile.offload_share
-    seconds = host_bytes * repeats * chip.devices_per_chip / (figure.value * share)
+    seconds = host_bytes * repeats * chip.devices_per_chip / (bandwidth * share)
     # Out in the forward pass, a third of the time, and in again in the backward pass.
     return seconds * (1 - profile.offload_hidden) + max(0.0, seconds * profile.offload_hidden - compute_s / 3)
 
