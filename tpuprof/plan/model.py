@@ -224,7 +224,12 @@ class ModelConfig:
     @property
     def layer_counts(self) -> dict[Layer, int]:
         """The different layers in order of appearance, with how many there are of each."""
-        return dict(Counter(self.layers))
+        # Repeated layers are mostly the same object: those are counted by identity, because hashing a layer is slow.
+        same = Counter(map(id, self.layers))
+        found: dict[Layer, int] = {}
+        for layer in {id(layer): layer for layer in self.layers}.values():
+            found[layer] = found.get(layer, 0) + same[id(layer)]
+        return found
 
     @property
     def norm(self) -> Norm:
