@@ -54,7 +54,7 @@ class Need:
 def needs(job: Job, layout: Layout) -> Iterator[Need]:
     """The collectives of one step inside a slice.
 
-    Weights and gradients move in bf16. Gathered weights are dropped after use, so that the backward pass gathers them
+    Weights and gradients move in bf16, updated weights of ZeRO-1 and 2 in their own type. Gathered weights are dropped after use, so that the backward pass gathers them
     again. Gradients of ZeRO-3 are scattered after each microbatch, others are reduced once per step.
     """
     model, micro = job.model, layout.accumulation
@@ -75,7 +75,8 @@ def needs(job: Job, layout: Layout) -> Iterator[Need]:
                 yield Need(f"{what}fsdp_scatter", "reduce_scatter", axes, size, count * micro, "weights")
             elif ways > 1:
                 yield Need(f"{what}gradients", "reduce_scatter", axes, size, count, "weights")
-                yield Need(f"{what}weights", "all_gather", axes, size, count, "weights")
+                whole = packed_bytes(job.types.weights, params / layout.tensor)
+                yield Need(f"{what}weights", "all_gather", axes, whole, count, "weights")
             if layout.data > 1:
                 held = size / ways
                 yield Need(f"{what}data_gradients", "all_reduce", ("data",), held, count, "weights")

@@ -103,7 +103,8 @@ def cost(where: Slice, pieces: tuple[Piece, ...], kind: str) -> Cost:
     twisted = where.twisted and shape == where.shape
     small = Slice(where.chip, shape, tuple(wrap and size > 1 for wrap, size in zip(where.wrap, shape, strict=True)),
                   twisted)  # fmt: skip
-    return _cost(small, pieces, kind)
+    # A scatter with sums sends the bytes of a gather backwards over the same links.
+    return _cost(small, pieces, "all_gather" if kind == "reduce_scatter" else kind)
 
 
 def network_cost(where: Slice, kind: str) -> Cost:
