@@ -30,8 +30,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("tpuprof.cli.export", "Write a run, or part of it, for another program or another person."),
     "memory": ("tpuprof.cli.memory", "Show how much memory programs need, and what is live at the peak."),
     "calc": ("tpuprof.cli.calc", "Calculate one number of the hardware, with its derivation."),
-    "plan": ("tpuprof.cli.plan", "Plan training before it runs: how to split a model, how long a step takes, what it costs."),
-    "validate": ("tpuprof.cli.validate", "Compare predictions with published measurements: signed errors, no row dropped."),
+    "plan": (
+        "tpuprof.cli.plan",
+        "Plan training before it runs: how to split a model, how long a step takes, what it costs.",
+    ),
+    "validate": (
+        "tpuprof.cli.validate",
+        "Compare predictions with published measurements: signed errors, no row dropped.",
+    ),
     "hardware": (
         "tpuprof.cli.hardware",
         "Show what is known of chips: peaks, memories, networks, each number with its source.",

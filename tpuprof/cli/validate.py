@@ -12,7 +12,9 @@ from tpuprof.report.render import TABLE_FORMATS
 
 
 @click.command("validate")
-@click.option("--published", is_flag=True, help="Predict published training steps. The default, and the only kind so far.")
+@click.option(
+    "--published", is_flag=True, help="Predict published training steps. The default, and the only kind so far."
+)
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @output_options(TABLE_FORMATS)
 def command(published: bool, file: Path | None, output: Output) -> None:

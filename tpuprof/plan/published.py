@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any, cast
@@ -27,6 +27,8 @@ _POLICIES = {
     "qkv_proj_offloaded": custom_policy(offloaded=("query_proj", "key_proj", "value_proj")),
     "save_dot_except_logits_ffn1": remat_policy("matmul-outputs-but-mlp-in"),
 }
+_TORCHTITAN = custom_policy(("query", "value", "gate", "mlp_out", "context"))
+"""What ``selective`` is there: every second matmul of a layer is kept, and what the attention kernel returns."""
 _WINDOWS = {"gemma3": "LLLLLG", "gemma4-e2b": "LLLLG", "gemma4": "LLLLLG", "gpt-oss": "LG"}
 """Which layers have a window, by the beginning of a model's name, where a row states only the size of the window."""
 _CONVENTIONS: dict[str, Masking] = {"full": "full", "causal_half": "causal"}
@@ -105,6 +107,21 @@ def published_step(row: Mapping[str, Any]) -> PublishedStep | Unsupported:
         return Unsupported(name, f"a field is missing or of another kind: {type(error).__name__} {error}")
 
 
+def published_memory(row: Mapping[str, Any]) -> tuple[Job, Layout, float] | None:
+    """A job with its layout and the measured peak of bytes per device, whatever the chip; null if none is stated."""
+    try:
+        peak = row["measured"]["peak_memory_bytes"]
+        if not peak or row.get("kind") != "training":
+            return None
+        sequence = int(row["model"]["seq_len"])
+        job = Job(model_of_row(row), int(row["global_batch_seqs"]), sequence, policy_of_row(row["remat"]), "bf16")
+        if row["remat"]["policy"] == "selective" and "torchtitan" in str(row.get("family")):
+            job = replace(job, policy=_TORCHTITAN)
+        return job, _layout(row, int(row.get("slices") or 1)), float(peak)
+    except (UsageError, KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
 def _outside(row: Mapping[str, Any]) -> str:
     if row.get("kind") != "training":
         return f"a {row.get('kind')} measurement: only training steps are predicted so far"
@@ -121,7 +138,8 @@ def _outside(row: Mapping[str, Any]) -> str:
         return "the parallelism is not stated"
     if not (row.get("global_batch_seqs") or row.get("global_batch_tokens")):
         return "the batch is not stated"
-    if not (row.get("remat") or {}).get("policy"):
+    remat: Mapping[str, Any] = row.get("remat") or {}
+    if not remat.get("policy"):
         return "the rematerialisation is not stated"
     return ""
 
@@ -131,7 +149,7 @@ def _step(name: str, row: Mapping[str, Any]) -> PublishedStep:
     sequence = int(row["model"]["seq_len"])
     sequences = row.get("global_batch_seqs") or round(row["global_batch_tokens"] / sequence)
     where = slice_of_row(row)
-    layout = _layout(row, where)
+    layout = _layout(row, where.slices)
     capacity = re.search(r"capacity_factor ([\d.]+\d)", str(row.get("notes") or ""))
     job = Job(
         model, int(sequences), sequence, policy_of_row(row["remat"]), str(row["dtype"]),
@@ -206,7 +224,7 @@ def policy_of_row(remat: Mapping[str, Any]) -> RematPolicy:
     return remat_policy(name)
 
 
-def _layout(row: Mapping[str, Any], where: Slice) -> Layout:
+def _layout(row: Mapping[str, Any], slices: int) -> Layout:
     given: dict[str, int] = {
         key: value
         for key, value in row["parallelism"].items()
@@ -219,7 +237,7 @@ def _layout(row: Mapping[str, Any], where: Slice) -> Layout:
     fsdp = given.get("fsdp", 1) * given.get("fsdp_transpose", 1) * (expert if separate else 1)
     return Layout(
         data=given.get("data", 1), fsdp=fsdp, tensor=given.get("tensor", 1), context=given.get("context", 1),
-        pipeline=given.get("pipeline", 1), expert=expert, slices=where.slices,
+        pipeline=given.get("pipeline", 1), expert=expert, slices=slices,
         accumulation=given.get("grad_accum_steps", 1), zero=3,
     )  # fmt: skip
 

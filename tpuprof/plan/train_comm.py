@@ -1,4 +1,4 @@
-"""What a device communicates in a step: which collectives, of how many bytes, and how much of them computation hides."""
+"""What a device communicates in a step: which collectives, of how many bytes, and how much of them is hidden."""
 
 from __future__ import annotations
 
@@ -54,8 +54,9 @@ class Need:
 def needs(job: Job, layout: Layout) -> Iterator[Need]:
     """The collectives of one step inside a slice.
 
-    Weights and gradients move in bf16, updated weights of ZeRO-1 and 2 in their own type. Gathered weights are dropped after use, so that the backward pass gathers them
-    again. Gradients of ZeRO-3 are scattered after each microbatch, others are reduced once per step.
+    Weights and gradients move in bf16, updated weights of ZeRO-1 and 2 in their own type. Gathered weights are dropped
+    after use, so that the backward pass gathers them again. Gradients of ZeRO-3 are scattered after each microbatch,
+    others are reduced once per step.
     """
     model, micro = job.model, layout.accumulation
     stage = 1 / layout.pipeline

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from tpuprof.hardware.topology import Slice
 from tpuprof.perfmodel.derivation import Derivation, Quantity, Step
 from tpuprof.plan.flops import model_flops
-from tpuprof.plan.params import param_counts
 from tpuprof.plan.parallel import bubble
+from tpuprof.plan.params import param_counts
 from tpuprof.plan.state import TRAINING
 from tpuprof.plan.train_compute import ATTENTION_BACKWARD, device_of
 from tpuprof.plan.train_layout import Job
@@ -86,7 +86,9 @@ def why(one: Candidate, first: Candidate) -> str:
         )
     slower = one.seconds / first.seconds - 1
     more = {name: value - first.step.parts[name] for name, value in step.parts.items()}
-    gained = [name for name in sorted(more, key=lambda name: -more[name]) if more[name] > 0.1 * (one.seconds - first.seconds)]
+    gained = [
+        name for name in sorted(more, key=lambda name: -more[name]) if more[name] > 0.1 * (one.seconds - first.seconds)
+    ]
     named = ", ".join(f"{name} +{more[name] / first.seconds:.1%}" for name in gained[:3] if more[name] > 0)
     if slower < 5e-4:
         return "as fast as the first" + (f", more memory: {step.memory['total'] / 1e9:.1f} GB" if named else "")
@@ -94,7 +96,9 @@ def why(one: Candidate, first: Candidate) -> str:
     return f"{slower:.1%} slower: {named or 'small differences'}{collective}"
 
 
-def explain(plan: Plan, one: Candidate, budget: float | None = None, price: float | None = None) -> dict[str, Derivation]:
+def explain(
+    plan: Plan, one: Candidate, budget: float | None = None, price: float | None = None
+) -> dict[str, Derivation]:
     """``step``, each collective, ``memory``, ``mfu``, ``tokens-per-s-per-chip``, ``cost`` and more, by name."""
     job, step, where = one.job, one.step, plan.where
     inputs = _inputs(plan, job)
@@ -105,7 +109,7 @@ def explain(plan: Plan, one: Candidate, budget: float | None = None, price: floa
             TRAINING,
         ),
         "interval": Derivation(
-            [step.low, step.high], "s", "computation * (1 +- spread), half of what is exposed hidden or a quarter more shown",
+            [step.low, step.high], "s", "computation * (1 +- spread), half of the exposed hidden or a quarter more",
             {"spread": Quantity(plan.profile.spread, "fraction", plan.profile.source)}, None, (), (), TRAINING,
         ),
     }  # fmt: skip
@@ -120,10 +124,15 @@ def explain(plan: Plan, one: Candidate, budget: float | None = None, price: floa
         )
     if step.layout.pipeline > 1:
         found["bubble"] = bubble(step.layout.pipeline, step.layout.accumulation)
-    held = tuple(Step(name, "see tpuprof calc memory", value, "B") for name, value in step.memory.items() if name != "total")
-    usable = Quantity(step.usable, "B", "what the runtime leaves to programs")
+    held = tuple(
+        Step(name, "see tpuprof calc memory", value, "B") for name, value in step.memory.items() if name != "total"
+    )
+    limits = {
+        "HBM": Quantity(step.usable, "B", "what the runtime leaves to programs"),
+        "types": Quantity(job.types.text()),
+    }  # fmt: skip
     found["memory"] = Derivation(
-        step.memory["total"], "B", "sum of the parts but host", {"HBM": usable, "types": Quantity(job.types.text())}, None,
+        step.memory["total"], "B", "sum of the parts but host", limits, None,
         ("fragmentation and the program itself are left out",), held, TRAINING,
     )  # fmt: skip
     found["mfu"] = _mfu(job, step, inputs)
@@ -156,8 +165,8 @@ def _mfu(job: Job, step: StepEstimate, inputs: dict[str, Quantity]) -> Derivatio
         Step("MFU with all pairs of attention", "as older publications count", step.mfu_full, "fraction"),
         Step("HFU", "with what is computed again", step.hfu, "fraction"),
     )
-    return Derivation(step.mfu, "fraction", "model FLOPs / (N * C_bf16 * step)", inputs, None,
-                      ("the peak of bf16 counts, whatever the type",), steps, "scaling book, training parallelism")  # fmt: skip
+    assumed = ("the peak of bf16 counts, whatever the type",)
+    return Derivation(step.mfu, "fraction", "model FLOPs / (N * C_bf16 * step)", inputs, None, assumed, steps, TRAINING)
 
 
 def _inputs(plan: Plan, job: Job) -> dict[str, Quantity]:
@@ -197,7 +206,9 @@ def _price(where: Slice, price: float | None) -> Quantity:
 
 
 def _placed(step: StepEstimate) -> str:
-    return " ".join(f"{axis}:{'*'.join(piece.text() for piece in pieces)}" for axis, pieces in step.placed.items() if pieces)
+    return " ".join(
+        f"{axis}:{'*'.join(piece.text() for piece in pieces)}" for axis, pieces in step.placed.items() if pieces
+    )
 
 
 def _slowest_collective(one: Candidate, first: Candidate) -> str:

@@ -129,7 +129,9 @@ def problems(job: Job, layout: Layout, where: Slice) -> list[str]:
     ways = layout.batch_ways * layout.accumulation
     if job.sequences % ways:
         small = job.sequences < ways
-        why = f"only {job.sequences} sequences for" if small else f"{job.sequences} sequences cannot be split evenly into"
+        why = (
+            f"only {job.sequences} sequences for" if small else f"{job.sequences} sequences cannot be split evenly into"
+        )
         found.append(f"{why} {layout.batch_ways} replicas x {layout.accumulation} microbatches")
     if layout.pipeline > 1 and layout.accumulation < layout.pipeline:
         found.append(f"a pipeline of {layout.pipeline} stages needs at least as many microbatches")

@@ -167,7 +167,9 @@ def _judge(job: Job, layout: Layout, where: Slice, profile: Efficiency, *, fixed
         return best
     usable = where.chip.device_hbm_usable_bytes or where.chip.device_hbm_bytes
     limit = 0.0 if usable is None else usable.value
-    return Rejected(layout, job.policy.name, f"does not fit: at least {least / 1e9:.1f} GB of {limit / 1e9:.1f} GB per device")
+    return Rejected(
+        layout, job.policy.name, f"does not fit: at least {least / 1e9:.1f} GB of {limit / 1e9:.1f} GB per device"
+    )
 
 
 def _accumulations(job: Job, layout: Layout) -> list[int]:

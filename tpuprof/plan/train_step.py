@@ -172,7 +172,9 @@ def optimizer_bytes(job: Job, layout: Layout) -> float:
     shard = layout.fsdp if zero else 1
     moving = held["optimizer"] * 2 + (held["weights"] + held["gradients"]) * 1.5
     if zero in (1, 2):  # only the own share of the weights is updated
-        moving = held["optimizer"] * 2 + (held["weights"] / shard + held["gradients"] / (shard if zero == 1 else 1)) * 1.5
+        moving = (
+            held["optimizer"] * 2 + (held["weights"] / shard + held["gradients"] / (shard if zero == 1 else 1)) * 1.5
+        )
     return moving
 
 
@@ -190,8 +192,10 @@ def offload_seconds(
     figure = chip.host_dma_bandwidth or chip.pcie_bandwidth
     bandwidth = profile.host_bandwidth if figure is None else figure.value
     if bandwidth is None:
-        raise UsageError(f"The bandwidth between {chip.name} and its host is not known.",
-                         hint="Choose a policy that offloads nothing, or give figures with --hardware FILE.")  # fmt: skip
+        raise UsageError(
+            f"The bandwidth between {chip.name} and its host is not known.",
+            hint="Choose a policy that offloads nothing, or give figures with --hardware FILE.",
+        )
     repeats = 1 if job.offload_optimizer else layout.accumulation
     share = 1.0 if chip.host_dma_bandwidth else profile.offload_share
     seconds = host_bytes * repeats * chip.devices_per_chip / (bandwidth * share)

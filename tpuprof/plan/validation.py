@@ -10,8 +10,8 @@ from statistics import median
 from typing import Any
 
 from tpuprof.errors import UsageError
-from tpuprof.plan.published import PublishedStep, Unsupported, published_step
-from tpuprof.plan.train_step import StepEstimate, estimate
+from tpuprof.plan.published import PublishedStep, Unsupported, published_memory, published_step
+from tpuprof.plan.train_step import StepEstimate, estimate, memory_of
 
 CALIBRATED = "one efficiency per chip, from the other rows of that chip"
 _FEWEST = 2
@@ -32,7 +32,10 @@ class Validated:
         fits: whether the predicted memory is within what a device has; each of these rows did run.
         counts: it is part of the statistics.
         reason: why there is no prediction, or why it does not count.
-        peak_memory: measured and predicted bytes, where the row states a peak.
+        layout: the degrees of parallelism.
+        why: what in the row the model does not know of.
+        measured_memory_bytes, predicted_memory_bytes, memory_error: peak per device where the row states one, also of
+            rows whose step is not predicted.
     """
 
     row: str
@@ -51,6 +54,9 @@ class Validated:
     reason: str = ""
     layout: str = ""
     why: str = ""
+    measured_memory_bytes: float | None = None
+    predicted_memory_bytes: float | None = None
+    memory_error: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +134,7 @@ def _validated(
     name = model.get("name") if isinstance(model, Mapping) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     named: dict[str, Any] = {
         "row": str(row.get("id", "without id")), "chip": row.get("chip"), "model": name, "scale": row.get("n_chips"),
+        **_memory(row),
     }  # fmt: skip
     if isinstance(found, Unsupported):
         return Validated(**named, reason=found.reason)
@@ -143,6 +150,15 @@ def _validated(
         fits=predicted.fits, counts=step.counts, reason=step.why_not, layout=step.layout.text(),
         why=_explained(step, predicted),
     )  # fmt: skip
+
+
+def _memory(row: Mapping[str, Any]) -> dict[str, float]:
+    found = published_memory(row)
+    if found is None:
+        return {}
+    job, layout, peak = found
+    total = memory_of(job, layout)["total"]
+    return {"measured_memory_bytes": peak, "predicted_memory_bytes": total, "memory_error": total / peak - 1}
 
 
 def _explained(step: PublishedStep, predicted: StepEstimate) -> str:

@@ -22,7 +22,15 @@ _COLUMNS = (
     "fits", "bound_by", "cost_usd", "days", "why",
 )  # fmt: skip
 _SCALING_COLUMNS = (
-    "chips", "slice", "layout", "step_time_s", "tokens_per_s", "scaling_efficiency", "mfu", "bound_by", "reason"
+    "chips",
+    "slice",
+    "layout",
+    "step_time_s",
+    "tokens_per_s",
+    "scaling_efficiency",
+    "mfu",
+    "bound_by",
+    "reason",
 )
 _CONTRACT_PARTS = ("weights", "optimizer", "gradients", "activations")
 
@@ -145,7 +153,9 @@ def scaling_result(job: Job, points: Sequence[ScalingPoint]) -> Result:
     }  # fmt: skip
     title = f"{job.model.name}, {job.tokens:,} tokens per step: strong scaling"
     notes = ("efficiency: throughput per chip over that of the smallest slice on which it fits",)
-    return Result(document, "points", _SCALING_COLUMNS, (Listing(title, "size", _SCALING_FIELDS, rows, len(rows), notes),))
+    return Result(
+        document, "points", _SCALING_COLUMNS, (Listing(title, "size", _SCALING_FIELDS, rows, len(rows), notes),)
+    )
 
 
 def explanation(plan: Plan, rank: int, budget: float | None, price: float | None, form: str) -> str:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tpuprof.plan.validation import CALIBRATED, Score, Validated, scores, support, worst
+from tpuprof.plan.validation import CALIBRATED, Validated, scores, support, worst
 from tpuprof.report.build import SCHEMA_VERSION
 from tpuprof.report.listing import Field, Listing, Result, show_count, show_text
-from tpuprof.units import PS_PER_S, UNKNOWN, format_ps
+from tpuprof.units import PS_PER_S, UNKNOWN, format_bytes, format_ps
 
 _COLUMNS = (
     "row", "chip", "model", "scale", "layout", "measured_s", "predicted_s", "error", "calibrated_s", "calibrated_error",
-    "low_s", "high_s", "fits", "counts", "reason",
+    "low_s", "high_s", "fits", "counts", "measured_memory_bytes", "predicted_memory_bytes", "memory_error", "reason",
 )  # fmt: skip
 
 
@@ -46,6 +46,14 @@ _WORST_FIELDS = (
     Field("predicted_s", "predicted", _seconds, right=True),
     Field("error", "error", _signed, right=True),
     Field("why", "not modelled", show_text, rank=1),
+)
+_MEMORY_FIELDS = (
+    Field("row", "row"),
+    Field("chip", "chip", show_text),
+    Field("model", "model", show_text, role="name"),
+    Field("measured_memory_bytes", "measured", format_bytes, right=True),
+    Field("predicted_memory_bytes", "predicted", format_bytes, right=True),
+    Field("memory_error", "error", _signed, right=True),
 )
 _ROW_FIELDS = (
     Field("row", "row"),
@@ -80,6 +88,7 @@ def validation_result(rows: Sequence[Validated], source: str) -> Result:
         "predicted": len(predicted),
         "unsupported": len(all_rows) - len(predicted),
     }
+    with_memory = [row for row in all_rows if row["memory_error"] is not None]
     reasons = [
         {"chip": chip, "reason": reason, "count": count}
         for chip, found in covered.items() for reason, count in found.items() if reason != "predicted"
@@ -89,11 +98,11 @@ def validation_result(rows: Sequence[Validated], source: str) -> Result:
                 (f"leave-one-out: {CALIBRATED}",)),
         Listing("Worst", "row", _WORST_FIELDS, bad, len(bad)),
         Listing("Predicted rows", "row", _ROW_FIELDS, predicted, len(predicted)),
+        Listing("Peak memory per device", "row", _MEMORY_FIELDS, with_memory, len(with_memory)),
         Listing("Not predicted", "reason", (Field("chip", "chip"), Field("reason", "reason"),
                                             Field("count", "rows", show_count, right=True)), reasons, len(reasons)),
     )  # fmt: skip
     return Result(document, "rows", _COLUMNS, listings)
-
 
 
 def _row(row: Validated) -> dict[str, Any]:

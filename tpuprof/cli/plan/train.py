@@ -31,15 +31,21 @@ _MESH_AXES = (
 @click.option("--seq", "sequence", type=int, required=True, help="Tokens of a sequence.")
 @click.option("--tokens", "budget", type=AMOUNT, help="Tokens of the whole training, such as 15T: gives days and cost.")
 @click.option("--price", type=float, help="USD per chip-hour, instead of the list price.")
-@click.option("--remat", "policies", multiple=True, help="Policy of rematerialisation. Can be repeated. Default: several.")
+@click.option(
+    "--remat", "policies", multiple=True, help="Policy of rematerialisation. Can be repeated. Default: several."
+)
 @click.option("--dtype", default="bf16", show_default=True, help="Type of the matmuls: bf16, fp8 or int8.")
 @click.option("--weights", default="f32", show_default=True, help="Type of the weights that are kept.")
 @click.option("--gradients", type=DTYPES, default="f32", show_default=True, help="Type of the gradients, or none.")
 @click.option("--moments", type=DTYPES, default="f32,f32", show_default=True, help="Types of the optimizer's moments.")
 @click.option("--master", help="Type of a second copy of the weights. Default: there is none.")
 @click.option("--offload-optimizer", is_flag=True, help="Keep the optimizer state in the host's memory.")
-@click.option("--mesh", type=MESH, help=f"Judge one layout only, such as fsdp=256,tensor=8. Axes: {', '.join(_MESH_AXES)}.")
-@click.option("--overlap", type=float, help="Share of all communication that is hidden, 0 to 1. Default: see the profile.")
+@click.option(
+    "--mesh", type=MESH, help=f"Judge one layout only, such as fsdp=256,tensor=8. Axes: {', '.join(_MESH_AXES)}."
+)
+@click.option(
+    "--overlap", type=float, help="Share of all communication that is hidden, 0 to 1. Default: see the profile."
+)
 @click.option("--top", type=click.IntRange(1, 1000), default=10, show_default=True, help="Candidates to show.")
 @click.option("--explain", "rank", type=click.IntRange(1), help="Derive every number of the candidate of this rank.")
 @click.option("--scaling", is_flag=True, help="The same batch on slices of other sizes: the strong-scaling curve.")
