@@ -115,8 +115,9 @@ def published_memory(row: Mapping[str, Any]) -> tuple[Job, Layout, float] | None
             return None
         sequence = int(row["model"]["seq_len"])
         job = Job(model_of_row(row), int(row["global_batch_seqs"]), sequence, policy_of_row(row["remat"]), "bf16")
-        if row["remat"]["policy"] == "selective" and "torchtitan" in str(row.get("family")):
-            job = replace(job, policy=_TORCHTITAN)
+        if "torchtitan" in str(row.get("family")):
+            policy = _TORCHTITAN if row["remat"]["policy"] == "selective" else job.policy
+            job = replace(job, policy=policy, logits="f32")
         return job, _layout(row, int(row.get("slices") or 1)), float(peak)
     except (UsageError, KeyError, TypeError, ValueError, AttributeError):
         return None

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from math import prod
 
 from tpuprof.hardware.topology import Slice
-from tpuprof.plan.matmuls import layer_matmuls
 from tpuprof.plan.model import Attention, Experts, ModelConfig
 from tpuprof.plan.remat import RematPolicy
 from tpuprof.plan.state import StateTypes, TrainingSplit
@@ -70,6 +69,10 @@ class Layout:
         )
 
 
+_MAXTEXT = StateTypes("f32", "f32", ("f32", "f32"))
+"""What MaxText keeps: weights, gradients and both moments of Adam in 32 bits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """What is to be trained, whatever the layout.
@@ -81,8 +84,8 @@ class Job:
         dtype: of the matmuls: ``bf16``, ``fp8``, ``int8``.
         types: of weights, gradients and optimizer state.
         offload_optimizer: the optimizer state is in the host's memory.
-        dropless: false if experts work on a fixed number of rows.
         capacity: rows of an expert over its even share.
+        logits: type of the logits in memory; XLA fuses what converts them, other frameworks hold them in f32.
     """
 
     model: ModelConfig
@@ -90,9 +93,10 @@ class Job:
     sequence: int
     policy: RematPolicy
     dtype: str = "bf16"
-    types: StateTypes = StateTypes("f32", "f32", ("f32", "f32"))  # noqa: RUF009 - frozen
+    types: StateTypes = _MAXTEXT
     offload_optimizer: bool = False
     capacity: float = 1.0
+    logits: str = "bf16"
 
     @property
     def tokens(self) -> int:
@@ -136,8 +140,3 @@ def problems(job: Job, layout: Layout, where: Slice) -> list[str]:
     if layout.pipeline > 1 and layout.accumulation < layout.pipeline:
         found.append(f"a pipeline of {layout.pipeline} stages needs at least as many microbatches")
     return list(dict.fromkeys(found))
-
-
-def forward_matmuls(job: Job) -> int:
-    """Matmuls of the forward pass over all layers, for the number of ops."""
-    return sum(count * len(layer_matmuls(layer, 1, 8)) for layer, count in job.model.layer_counts.items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from math import inf, prod
 
 from tpuprof.errors import UsageError
@@ -150,7 +150,10 @@ def _cost(where: Slice, pieces: tuple[Piece, ...], kind: str) -> Cost:
             inside = coords[at] // piece.stride % piece.count
             key[at] -= inside * piece.stride
         groups.setdefault(tuple(key), []).append(where.device_at(Place(0, coords[:-1], coords[-1])))
-    return _timed(where, tuple(tuple(group) for group in groups.values()), kind)
+    members = [tuple(group) for group in groups.values()]
+    if kind == "collective_permute":  # to the next stage, the last one to none
+        return _timed(where, tuple(pair for group in members for pair in pairwise(group)), kind)
+    return _timed(where, tuple(members), kind)
 
 
 @lru_cache(maxsize=256)

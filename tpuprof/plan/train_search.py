@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 
 from tpuprof.errors import UsageError
 from tpuprof.hardware.topology import Slice
@@ -198,8 +197,3 @@ def _few(refused: Sequence[Rejected]) -> tuple[Rejected, ...]:
 
 def _divisors(number: int, most: int) -> list[int]:
     return [size for size in range(1, min(number, most) + 1) if number % size == 0]
-
-
-def doublings(chips: int, steps: int) -> list[int]:
-    """Numbers of chips around one, each twice the one before."""
-    return [max(1, ceil(chips * 2.0**power)) for power in range(-steps, steps + 1)]

@@ -95,7 +95,7 @@ def memory_of(job: Job, layout: Layout) -> dict[str, float]:
     """
     replicas = layout.data * layout.slices * layout.accumulation
     found = training_memory(
-        job.model, job.tokens / replicas, job.policy, split=layout.split(), types=job.types, logits="bf16"
+        job.model, job.tokens / replicas, job.policy, split=layout.split(), types=job.types, logits=job.logits
     )
     if layout.fsdp > 1 and layout.zero == 3:
         # The layer at work and the one that is being gathered for it.
