@@ -68,7 +68,9 @@ def test_narrow_heads_leave_a_part_of_a_wide_unit_idle() -> None:
     on_v6e = device_of(parse_slice("v6e:4x4").chip, "bf16")
     narrow = layer_time(LAYER, on_v6e, PERFECT, 4096, 1024, 1, 1, EVERYTHING)
     wide = replace(LAYER, attention=Attention(2, 2, 256))
-    assert narrow.attention == pytest.approx(2 * layer_time(wide, on_v6e, PERFECT, 4096, 1024, 1, 1, EVERYTHING).attention)
+    assert narrow.attention == pytest.approx(
+        2 * layer_time(wide, on_v6e, PERFECT, 4096, 1024, 1, 1, EVERYTHING).attention
+    )
 
 
 def test_tensor_parallelism_divides_the_work_and_int8_doubles_the_rate() -> None:
@@ -281,7 +283,7 @@ def test_profiles_say_where_they_come_from() -> None:
     assert faster.matmul == pytest.approx(1.1 * efficiency("v5p").matmul)
     with pytest.raises(UsageError, match="cannot be scaled by 0"):
         faster.scaled(0, "bad", "")
-    with pytest.raises(UsageError, match="share of 1.5 cannot overlap"):
+    with pytest.raises(UsageError, match=r"share of 1\.5 cannot overlap"):
         faster.with_overlap(1.5)
 
 

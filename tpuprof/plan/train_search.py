@@ -9,6 +9,7 @@ from tpuprof.errors import UsageError
 from tpuprof.hardware.topology import Slice
 from tpuprof.plan.model import Experts
 from tpuprof.plan.remat import RematPolicy, remat_policy
+from tpuprof.plan.train_compute import device_of
 from tpuprof.plan.train_layout import Job, Layout, problems
 from tpuprof.plan.train_profile import Efficiency, efficiency
 from tpuprof.plan.train_step import StepEstimate, estimate, memory_of
@@ -22,10 +23,15 @@ _REJECTED_PER_REASON = 3
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A layout with its policy and its estimate."""
+    """A layout with its policy and its estimate.
+
+    Args:
+        squeezed: faster numbers of microbatches did not fit.
+    """
 
     job: Job
     step: StepEstimate
+    squeezed: bool = False
 
     @property
     def seconds(self) -> float:
@@ -82,6 +88,7 @@ def search(
         UsageError: a rate of the chip is not known.
     """
     profile = profile or efficiency(where.chip.name)
+    device_of(where.chip, job.dtype)
     chosen = tuple(policies) if policies else tuple(map(remat_policy, POLICIES))
     found: list[Candidate] = []
     refused: list[Rejected] = []
@@ -98,7 +105,7 @@ def search(
                 best = result
             if reasons and not _is_memory(reasons[-1]):
                 break  # no policy makes an impossible layout possible
-            if policies is None and best is not None and best.step.layout.accumulation == 1:
+            if policies is None and isinstance(result, Candidate) and not result.squeezed:
                 break  # the others keep less and compute more
         if best is not None:
             found.append(best)
@@ -145,6 +152,7 @@ def _judge(job: Job, layout: Layout, where: Slice, profile: Efficiency, *, fixed
     if why:
         return Rejected(layout, job.policy.name, "; ".join(why))
     best: Candidate | None = None
+    squeezed = False
     least = float("inf")
     steps = [layout.accumulation] if fixed else _accumulations(job, layout)
     for micro in steps:
@@ -153,9 +161,10 @@ def _judge(job: Job, layout: Layout, where: Slice, profile: Efficiency, *, fixed
         least = min(least, held["total"])
         usable = where.chip.device_hbm_usable_bytes or where.chip.device_hbm_bytes
         if usable is not None and held["total"] > usable.value:
+            squeezed = True
             continue
         try:
-            made = Candidate(job, estimate(job, one, where, profile, memory=held))
+            made = Candidate(job, estimate(job, one, where, profile, memory=held), squeezed)
         except UsageError as error:
             return Rejected(layout, job.policy.name, f"{error.what} {error.why}".strip())
         if best is None or made.seconds < best.seconds:
