@@ -12,7 +12,7 @@ from tests.cli.conftest import Run
 from tpuprof.cli.plan import SUBCOMMANDS, command
 
 PUBLISHED = Path(__file__).parents[1] / "data" / "published_perf.json"
-GIVEN = (
+GIVEN: tuple[str, ...] = (
     "plan",
     "train",
     "llama3-8b",
@@ -111,7 +111,7 @@ def test_the_curve_over_sizes(run: Run) -> None:
     ],
 )
 def test_errors_say_what_to_give(run: Run, words: tuple[str, ...], said: str) -> None:
-    given = dict(zip(GIVEN[3::2], GIVEN[4::2], strict=True))
+    given: dict[str, str] = dict(zip(GIVEN[3::2], GIVEN[4::2], strict=True))
     rest: list[str] = []
     at = 0
     while at < len(words):

@@ -91,7 +91,8 @@ def why(one: Candidate, first: Candidate) -> str:
     ]
     named = ", ".join(f"{name} +{more[name] / first.seconds:.1%}" for name in gained[:3] if more[name] > 0)
     if slower < 5e-4:
-        return "as fast as the first" + (f", more memory: {step.memory['total'] / 1e9:.1f} GB" if named else "")
+        extra = (step.memory["total"] - first.step.memory["total"]) / 1e9
+        return f"as fast as the first, with {abs(extra):.1f} GB {'more' if extra >= 0 else 'less'} memory"
     collective = _slowest_collective(one, first)
     return f"{slower:.1%} slower: {named or 'small differences'}{collective}"
 

@@ -131,7 +131,7 @@ def _rank(chosen: dict[int, int], left: dict[int, tuple[int, int]], where: Slice
         length, stride = left[axis]
         if count == 1:
             continue
-        broken += count != length
+        broken += count != length and stride == 1  # an axis that is split already is no further loss
         if axis != CORE:
             rings = where.wrap[axis] and stride * count == where.shape[axis]
             directions += (2 if rings else 1) / stride

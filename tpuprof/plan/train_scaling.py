@@ -55,7 +55,7 @@ def strong_scaling(
             points.append(ScalingPoint(made.n_chips, made.name, None, None, error.what))
             continue
         if not plan.candidates:
-            reason = plan.rejected[-1].why if plan.rejected else "no layout"
+            reason = plan.rejected[0].why if plan.rejected else "no layout"
             points.append(ScalingPoint(made.n_chips, made.name, None, None, reason))
             continue
         best = plan.candidates[0]

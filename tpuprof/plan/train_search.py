@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,8 @@ POLICIES = ("everything", "matmul-outputs", "matmul-outputs-but-mlp", "block-inp
 """Policies of rematerialisation that a search tries, from the most memory to the least."""
 _LARGEST = {"tensor": 64, "context": 16, "pipeline": 32, "expert": 64}
 _MOST_ACCUMULATION = 64
-_REJECTED_PER_REASON = 3
+_REJECTED_PER_REASON = 1
+_NUMBER = re.compile(r"\d[\d.]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,14 +195,18 @@ def _is_memory(found: Rejected) -> bool:
 
 
 def _few(refused: Sequence[Rejected]) -> tuple[Rejected, ...]:
-    """The first of each reason, with how many more there are; the size of what does not fit is no reason of its own."""
+    """The first of each kind of reason, with how many more there are; numbers do not tell reasons apart.
+
+    What most layouts fail for comes first.
+    """
     groups: dict[str, list[Rejected]] = {}
     for one in refused:
-        groups.setdefault("does not fit" if _is_memory(one) else one.why, []).append(one)
+        kind = "does not fit" if _is_memory(one) else _NUMBER.sub("#", one.why)
+        groups.setdefault(kind, []).append(one)
     found: list[Rejected] = []
-    for same in groups.values():
+    for same in sorted(groups.values(), key=len, reverse=True):
         shown = same[:_REJECTED_PER_REASON]
-        found += [*shown[:-1], replace(shown[-1], more=len(same) - len(shown))]
+        found += [replace(shown[0], more=len(same) - len(shown)), *shown[1:]]
     return tuple(found)
 
 

@@ -76,6 +76,8 @@ def command(
 
     where = _slice(find(chip_name, edition=edition, files=hardware_files), topology, chips, slices)
     sequences = _sequences(batch_tokens, sequence)
+    if sequences * sequence != batch_tokens:
+        output.note(f"The batch is taken as {sequences:,} sequences, {sequences * sequence:,} tokens.")
     if price is not None:
         positive("The price", price)
     if budget is not None:
@@ -101,7 +103,7 @@ def command(
         return
     plan = search(job, where, policies=chosen, profile=profile, only=_layout(mesh, where))
     if not plan.candidates:
-        output.note(f"No layout of {where.name} is possible: {plan.rejected[-1].why}.")
+        output.note(f"No layout of {where.name} is possible: {plan.rejected[0].why}.")
     if rank is None:
         output.write(render_result(plan_result(plan, budget, price, top), output.form, screen))
         return
