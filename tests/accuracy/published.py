@@ -12,7 +12,8 @@ TITLE = "## Training steps, predicted"
 _NOTE = """
 What `tpuprof plan train` says of training steps that others published, from chip, slice, model, batch, type,
 parallelism and rematerialisation; [planner.md](planner.md) says how, and what was known when its constants were
-settled. Error is predicted over measured less 1. Leave-one-out: one efficiency per chip, the median of that chip's other rows.
+settled. Error is predicted over measured less 1. Leave-one-out: one efficiency per chip, the median of that chip's
+other rows.
 """
 
 

@@ -90,6 +90,9 @@ class StepEstimate:
 def memory_of(job: Job, layout: Layout) -> dict[str, float]:
     """Bytes per device by what they hold; ``total`` is their sum without ``host``.
 
+    ``workspace`` is the larger of what one layer's backward pass needs and of the logits with their gradient: these are
+    gone when the layers' backward passes begin. ``gathered`` are the weights of two layers under ZeRO-3.
+
     Raises:
         UsageError: a number is out of range.
     """
@@ -97,6 +100,7 @@ def memory_of(job: Job, layout: Layout) -> dict[str, float]:
     found = training_memory(
         job.model, job.tokens / replicas, job.policy, split=layout.split(), types=job.types, logits=job.logits
     )
+    found["workspace"] = max(found.pop("working"), found.pop("logits"))
     if layout.fsdp > 1 and layout.zero == 3:
         # The layer at work and the one that is being gathered for it.
         dense = max(sum(split_params(layer)) for layer in job.model.layer_counts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 from statistics import median
@@ -11,6 +11,7 @@ from typing import Any
 
 from tpuprof.errors import UsageError
 from tpuprof.plan.published import PublishedStep, Unsupported, published_memory, published_step
+from tpuprof.plan.train_profile import Efficiency, efficiency
 from tpuprof.plan.train_step import StepEstimate, estimate, memory_of
 
 CALIBRATED = "one efficiency per chip, from the other rows of that chip"
@@ -71,10 +72,16 @@ class Score:
     calibrated_absolute_median: float | None
 
 
-def validate(rows: Iterable[Mapping[str, Any]]) -> tuple[Validated, ...]:
-    """Every row with its prediction or the reason why there is none, in the order of the rows."""
+def validate(
+    rows: Iterable[Mapping[str, Any]], profiles: Callable[[str], Efficiency] = efficiency
+) -> tuple[Validated, ...]:
+    """Every row with its prediction or the reason why there is none, in the order of the rows.
+
+    Args:
+        profiles: gives the profile of a chip by its name.
+    """
     given = list(rows)
-    made: list[tuple[PublishedStep, StepEstimate] | Unsupported] = [_predict(row) for row in given]
+    made: list[tuple[PublishedStep, StepEstimate] | Unsupported] = [_predict(row, profiles) for row in given]
     by_chip: dict[str, list[tuple[str, float]]] = defaultdict(list)
     for found in made:
         if not isinstance(found, Unsupported) and found[0].counts:
@@ -116,12 +123,14 @@ def support(rows: Sequence[Validated]) -> dict[str, dict[str, int]]:
     return found
 
 
-def _predict(row: Mapping[str, Any]) -> tuple[PublishedStep, StepEstimate] | Unsupported:
+def _predict(
+    row: Mapping[str, Any], profiles: Callable[[str], Efficiency]
+) -> tuple[PublishedStep, StepEstimate] | Unsupported:
     found = published_step(row)
     if isinstance(found, Unsupported):
         return found
     try:
-        return found, estimate(found.job, found.layout, found.where)
+        return found, estimate(found.job, found.layout, found.where, profiles(found.where.chip.name))
     except UsageError as error:
         return Unsupported(found.row, error.what)
 

@@ -64,8 +64,8 @@ _FIELDS = (
     Field("why", "why", rank=1),
 )
 _REJECTED_FIELDS = (
-    Field("layout", "layout", role="name"),
-    Field("why", "why"),
+    Field("layout", "layout"),
+    Field("why", "why", role="name"),
     Field("more", "alike", show_count, right=True, rank=1),
 )
 _SCALING_FIELDS = (

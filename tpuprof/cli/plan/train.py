@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log2
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -77,7 +78,11 @@ def command(
     where = _slice(find(chip_name, edition=edition, files=hardware_files), topology, chips, slices)
     sequences = _sequences(batch_tokens, sequence)
     if sequences * sequence != batch_tokens:
-        output.note(f"The batch is taken as {sequences:,} sequences, {sequences * sequence:,} tokens.")
+        near = 2 ** round(log2(sequences))
+        output.note(
+            f"The batch is taken as {sequences:,} sequences, {sequences * sequence:,} tokens. What splits well has many "
+            f"factors 2: {near:,} sequences are {near * sequence:,} tokens."
+        )
     if price is not None:
         positive("The price", price)
     if budget is not None:
@@ -103,7 +108,7 @@ def command(
         return
     plan = search(job, where, policies=chosen, profile=profile, only=_layout(mesh, where))
     if not plan.candidates:
-        output.note(f"No layout of {where.name} is possible: {plan.rejected[0].why}.")
+        output.note(f"No layout of {where.name} is possible: {plan.rejected[0].why.rstrip('.')}.")
     if rank is None:
         output.write(render_result(plan_result(plan, budget, price, top), output.form, screen))
         return
