@@ -100,6 +100,7 @@ def test_the_curve_over_sizes(run: Run) -> None:
         (("--mesh", "banana=4"), "'banana' is no axis"),
         (("--mesh", "fsdp=64,zero=4"), "no ZeRO stage 4"),
         (("--remat", "mystery"), "no policy of rematerialisation"),
+        (("--dtype", "banana"), "banana"),
         (("--dtype", "fp4"), "no known peak for fp4"),
         (("--price", "-1"), "price is -1"),
         (("--price", "nan"), "price is nan"),
@@ -126,6 +127,25 @@ def test_errors_say_what_to_give(run: Run, words: tuple[str, ...], said: str) ->
     assert code == 2
     assert out == ""
     assert said in err
+
+
+def test_a_policy_of_ones_own_can_use_the_hosts_memory(run: Run) -> None:
+    code, out, _ = run(
+        "plan", "train", "llama3-8b", "--chip", "v6e", "--chips", "16", "--batch-tokens", "262144", "--seq", "8192",
+        "--offload", "block_input", "--save", "query", "--mesh", "fsdp=16", "--json",
+    )  # fmt: skip
+    assert code == 0
+    (one,) = json.loads(out)["candidates"]
+    assert one["remat"] == "custom"
+    assert one["memory_bytes"]["host"] == 2 * 32 * 4096 * 262144 / 16
+    assert one["parts_s"]["offload"] > 0
+    assert run(*GIVEN, "--offload", "mystery")[0] == 2
+
+
+def test_a_batch_that_is_no_whole_number_of_sequences_is_rounded_aloud(run: Run) -> None:
+    _, _, err = run(*GIVEN[:7], "--batch-tokens", "4M", "--seq", "8192", "--mesh", "fsdp=64")
+    assert "taken as 488 sequences, 3,997,696 tokens" in err
+    assert "512 sequences are 4,194,304 tokens" in err
 
 
 def test_a_batch_smaller_than_the_data_axes_is_a_reason(run: Run) -> None:

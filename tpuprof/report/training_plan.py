@@ -76,7 +76,8 @@ _SCALING_FIELDS = (
     Field("tokens_per_s", "tokens/s", _rate, right=True),
     Field("scaling_efficiency", "efficiency", format_percent, right=True),
     Field("mfu", "MFU", format_percent, right=True, rank=2),
-    Field("bound_by", "bound by", show_text, rank=3),
+    Field("exposed_fraction", "exposed", format_percent, right=True, rank=3),
+    Field("bound_by", "bound by", show_text, rank=4),
     Field("reason", "why not", show_text, rank=1),
 )
 
@@ -152,7 +153,9 @@ def scaling_result(job: Job, points: Sequence[ScalingPoint]) -> Result:
         "schema_version": SCHEMA_VERSION, "command": "plan train --scaling", "model": _model(job), "points": rows,
     }  # fmt: skip
     title = f"{job.model.name}, {job.tokens:,} tokens per step: strong scaling"
-    notes = ("efficiency: throughput per chip over that of the smallest slice on which it fits",)
+    notes = (
+        "efficiency: throughput per chip over that of the smallest slice on which it fits; exposed: communication",
+    )
     return Result(
         document, "points", _SCALING_COLUMNS, (Listing(title, "size", _SCALING_FIELDS, rows, len(rows), notes),)
     )
@@ -211,11 +214,12 @@ def _point(point: ScalingPoint) -> dict[str, Any]:
     if best is None:
         return named | {
             "layout": None, "step_time_s": None, "tokens_per_s": None, "scaling_efficiency": None, "mfu": None,
-            "bound_by": None, "reason": point.reason,
+            "exposed_fraction": None, "bound_by": None, "reason": point.reason,
         }  # fmt: skip
     step = best.step
     return named | {
         "layout": f"{step.layout.text()}, {best.job.policy.name}", "step_time_s": step.seconds,
         "tokens_per_s": step.tokens_per_s_per_chip * point.chips, "scaling_efficiency": point.efficiency,
-        "mfu": step.mfu, "bound_by": step.bound_by, "reason": None,
+        "mfu": step.mfu, "exposed_fraction": (step.parts["communication"] + step.parts["network"]) / step.seconds,
+        "bound_by": step.bound_by, "reason": None,
     }  # fmt: skip

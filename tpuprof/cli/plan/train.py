@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tpuprof.cli.calc.options import AMOUNT, DTYPES, MESH
+from tpuprof.cli.calc.options import AMOUNT, AXES, DTYPES, MESH
 from tpuprof.cli.hardware import hardware_options
 from tpuprof.cli.output import Output, output_options
 from tpuprof.errors import UsageError
@@ -35,6 +35,8 @@ _MESH_AXES = (
 @click.option(
     "--remat", "policies", multiple=True, help="Policy of rematerialisation. Can be repeated. Default: several."
 )
+@click.option("--save", type=AXES, help="Tensors that a policy of your own keeps, such as query,key,value.")
+@click.option("--offload", type=AXES, help="Tensors that it keeps in the host's memory, such as block_input.")
 @click.option("--dtype", default="bf16", show_default=True, help="Type of the matmuls: bf16, fp8 or int8.")
 @click.option("--weights", default="f32", show_default=True, help="Type of the weights that are kept.")
 @click.option("--gradients", type=DTYPES, default="f32", show_default=True, help="Type of the gradients, or none.")
@@ -54,7 +56,8 @@ _MESH_AXES = (
 @output_options(TABLE_FORMATS)
 def command(
     model_name: str, chip_name: str, topology: str | None, chips: int | None, slices: int, batch_tokens: float,
-    sequence: int, budget: float | None, price: float | None, policies: tuple[str, ...], dtype: str, weights: str,
+    sequence: int, budget: float | None, price: float | None, policies: tuple[str, ...], save: tuple[str, ...] | None,
+    offload: tuple[str, ...] | None, dtype: str, weights: str,
     gradients: tuple[str, ...], moments: tuple[str, ...], master: str | None, offload_optimizer: bool,
     mesh: dict[str, int] | None, overlap: float | None, top: int, rank: int | None, scaling: bool,
     edition: str | None, hardware_files: tuple[str, ...], output: Output,
@@ -66,7 +69,7 @@ def command(
     """
     from tpuprof.hardware import chip as find
     from tpuprof.perfmodel.checks import positive
-    from tpuprof.plan.remat import remat_policy
+    from tpuprof.plan.remat import custom_policy, remat_policy
     from tpuprof.plan.state import StateTypes
     from tpuprof.plan.train_layout import Job
     from tpuprof.plan.train_profile import efficiency
@@ -80,8 +83,8 @@ def command(
     if sequences * sequence != batch_tokens:
         near = 2 ** round(log2(sequences))
         output.note(
-            f"The batch is taken as {sequences:,} sequences, {sequences * sequence:,} tokens. What splits well has many "
-            f"factors 2: {near:,} sequences are {near * sequence:,} tokens."
+            f"The batch is taken as {sequences:,} sequences, {sequences * sequence:,} tokens. "
+            f"What splits well has many factors 2: {near:,} sequences are {near * sequence:,} tokens."
         )
     if price is not None:
         positive("The price", price)
@@ -90,7 +93,9 @@ def command(
     if len(gradients) > 1:
         raise UsageError("Gradients have one type.", hint="Give --gradients f32, bf16 or none.")
     types = StateTypes(weights, gradients[0] if gradients else None, moments, master)
-    chosen = [remat_policy(name) for name in policies] or None
+    chosen = [remat_policy(name) for name in policies]
+    if save is not None or offload is not None:
+        chosen.append(custom_policy(save or (), offload or ()))
     job = Job(
         load_model(model_name), sequences, sequence, remat_policy("block-inputs"), dtype, types, offload_optimizer
     )  # fmt: skip
@@ -103,10 +108,10 @@ def command(
 
         if mesh is not None or rank is not None:
             raise UsageError("--scaling searches by itself.", hint="Leave out --mesh and --explain.")
-        points = strong_scaling(job, where, policies=chosen, profile=profile)
+        points = strong_scaling(job, where, policies=chosen or None, profile=profile)
         output.write(render_result(scaling_result(job, points), output.form, screen))
         return
-    plan = search(job, where, policies=chosen, profile=profile, only=_layout(mesh, where))
+    plan = search(job, where, policies=chosen or None, profile=profile, only=_layout(mesh, where))
     if not plan.candidates:
         output.note(f"No layout of {where.name} is possible: {plan.rejected[0].why.rstrip('.')}.")
     if rank is None:
