@@ -14,7 +14,7 @@ from tpuprof.perfmodel.matmul import Matmul
 from tpuprof.plan import StateTypes, remat_policy
 from tpuprof.plan.model import Attention, Experts, Layer, Mlp, ModelConfig
 from tpuprof.plan.train_comm import needs, network_bytes
-from tpuprof.plan.train_compute import device_of, head_time, layer_time
+from tpuprof.plan.train_compute import device_of, head_time, kernel_pairs, layer_time
 from tpuprof.plan.train_layout import Job, Layout, problems
 from tpuprof.plan.train_placement import Piece, cost, network_cost, place
 from tpuprof.plan.train_profile import Efficiency, assumptions, efficiency
@@ -48,8 +48,8 @@ def test_a_layers_matmuls_by_hand() -> None:
             seconds += max(2 * m_ * k_ * n_ / 459e12, moved / 2765e9)
     assert flops == 3 * 2 * 4096 * (4 * 512 * 512 + 3 * 512 * 2048)
     assert made.matmuls == pytest.approx(seconds, rel=1e-12)
-    # Causal pairs are half of 1024 per token, two products forward and five backward, 4 heads of 128.
-    assert made.attention == pytest.approx(3.5 * 2 * 2 * 4096 * 512 * 4 * 128 / 459e12, rel=1e-12)
+    # Of 4 x 4 blocks 10 are computed, 640 keys per query; two products forward and five backward, 4 heads of 128.
+    assert made.attention == pytest.approx(3.5 * 2 * 2 * 4096 * 640 * 4 * 128 / 459e12, rel=1e-12)
     # 10 D, 2 (N+K)H and 2 F elements of two bytes, forward once and backward twice.
     assert made.elementwise == pytest.approx(3 * 2 * 4096 * (5120 + 2048 + 4096) / 2765e9, rel=1e-12)
     assert made.recompute == 0
@@ -71,6 +71,23 @@ def test_narrow_heads_leave_a_part_of_a_wide_unit_idle() -> None:
     assert narrow.attention == pytest.approx(
         2 * layer_time(wide, on_v6e, PERFECT, 4096, 1024, 1, 1, EVERYTHING).attention
     )
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 60), st.none() | st.integers(1, 80), st.integers(1, 20), st.integers(1, 8))
+def test_a_kernel_computes_the_blocks_that_a_mask_leaves(sequence: int, window: int | None, block: int, n: int) -> None:
+    edge = min(block, -(-sequence // n))
+    seen = window or sequence
+    touched = {
+        (query // edge, key // edge) for query in range(sequence) for key in range(max(0, query - seen + 1), query + 1)
+    }
+    wanted = min(float(sequence), len(touched) * edge * edge / sequence)
+    assert kernel_pairs(sequence, window, block, n) == pytest.approx(wanted)
+
+
+def test_blocks_of_known_programs() -> None:
+    assert kernel_pairs(8192, None, 2048, 4) == 0.625 * 8192
+    assert kernel_pairs(32768, 1024, 2048, 4) == (2 * 16 - 1) * 2048 / 16
 
 
 def test_tensor_parallelism_divides_the_work_and_int8_doubles_the_rate() -> None:

@@ -11,7 +11,7 @@ from tpuprof.dtypes import packed_bytes
 from tpuprof.errors import UsageError
 from tpuprof.hardware import Chip, matmul_peak
 from tpuprof.perfmodel.matmul import Matmul
-from tpuprof.plan.matmuls import LayerMatmul, attention_pairs, layer_matmuls
+from tpuprof.plan.matmuls import LayerMatmul, layer_matmuls
 from tpuprof.plan.model import Attention, Experts, Layer
 from tpuprof.plan.remat import RematPolicy, recomputed
 from tpuprof.plan.train_profile import Efficiency
@@ -134,6 +134,23 @@ def head_time(width: int, vocab: int, device: Device, profile: Efficiency, token
     return work + 4 * packed_bytes("f32", rows * columns) / (device.bandwidth * profile.memory)
 
 
+@lru_cache(maxsize=1024)
+def kernel_pairs(sequence: int, window: int | None, block: int, blocks: int) -> float:
+    """Keys per query that a fused causal kernel computes: all of each block that the mask does not cover whole.
+
+    Args:
+        window: keys that a query sees.
+        block: rows and columns of a block, at most.
+        blocks: that a shorter sequence is cut into.
+    """
+    edge = min(block, max(1, ceil(sequence / blocks)))
+    rows = ceil(sequence / edge)
+    # The first query of a row of blocks sees window - 1 keys before itself, which lie in so many blocks before its own.
+    before = rows if window is None else ceil((min(window, sequence) - 1) / edge)
+    touched = sum(min(row, before) + 1 for row in range(rows))
+    return min(float(sequence), touched * edge * edge / sequence)
+
+
 def _shares(
     layer: Layer, tokens: float, sequence: int, tensor: int, expert: int, capacity: float
 ) -> Iterator[tuple[str, Matmul]]:
@@ -175,9 +192,9 @@ def _attention_time(
 ) -> float:
     a = layer.attention
     dims = (a.head_dim, a.head_dim) if isinstance(a, Attention) else (a.query_dim, a.value_dim)
-    pairs = attention_pairs(sequence, sequence, a.window) / sequence
-    # Heads narrower than the matrix unit leave a part of it idle in both products.
-    padded = sum(max(dim, device.mxu) for dim in dims)
+    pairs = kernel_pairs(sequence, a.window, profile.attention_block, profile.attention_blocks)
+    # Heads that do not fill the matrix unit leave a part of it idle in both products.
+    padded = sum(ceil(dim / device.mxu) * device.mxu for dim in dims)
     flops = 2 * tokens * pairs * padded * a.heads / tensor
     return profile.launch_s + flops / (device.attention_peak * profile.attention)
 

@@ -20,7 +20,7 @@ DAY_S = 86_400
 _HOUR_S = 3_600
 _FORMULAS = {
     "matmul": "sum of layers and microbatches of 3 * max(padded FLOPs / (e_mm * C), bytes / (e_mem * W)) + launches",
-    "attention": f"(1 + {ATTENTION_BACKWARD}) * causal FLOPs, heads padded to the matrix unit / (e_attn * C_bf16)",
+    "attention": f"(1 + {ATTENTION_BACKWARD}) * FLOPs of blocks that the mask leaves, heads padded / (e_attn * C_bf16)",
     "elementwise": "elements per token * bytes / (e_mem * W), forward and backward",
     "recompute": "forward work whose outputs the policy does not keep",
     "head": "3 * output matmul, and logits of 32 bits written and read twice",

@@ -31,6 +31,8 @@ class Efficiency:
         offload_hidden: share of those transfers that runs behind computation.
         host_bandwidth: between a chip and its host in one direction, B/s, where no document states it and a guess
             stands in; null if there is none.
+        attention_block: rows and columns of the blocks of an attention kernel, at most.
+        attention_blocks: blocks that a shorter sequence is cut into.
         elementwise: factors of elementwise traffic by ``width``, ``heads``, ``hidden`` and ``backward``.
         source: where the shares come from.
     """
@@ -48,6 +50,8 @@ class Efficiency:
     offload_share: float
     offload_hidden: float
     host_bandwidth: float | None
+    attention_block: int
+    attention_blocks: int
     elementwise: tuple[tuple[str, float], ...]
     source: str
 
@@ -96,6 +100,8 @@ def efficiency(chip: str) -> Efficiency:
         offload_share=offload["bandwidth_share"],
         offload_hidden=offload["hidden"],
         host_bandwidth=table["host"].get(chip),
+        attention_block=table["attention"]["block"],
+        attention_blocks=table["attention"]["blocks_of_a_sequence"],
         elementwise=tuple((key, float(value)) for key, value in loops.items() if key != "source"),
         source=own["source"],
         **shares,
@@ -105,7 +111,10 @@ def efficiency(chip: str) -> Efficiency:
 def assumptions() -> tuple[str, ...]:
     """What the profile assumes on every chip, one sentence each."""
     table = _table()
-    return tuple(f"{name}: {table[name]['source']}" for name in ("overlap", "steps", "offload", "host", "elementwise"))
+    return tuple(
+        f"{name}: {table[name]['source']}"
+        for name in ("overlap", "steps", "attention", "offload", "host", "elementwise")
+    )
 
 
 @lru_cache(maxsize=1)

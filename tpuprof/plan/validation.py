@@ -180,7 +180,7 @@ def _explained(step: PublishedStep, predicted: StepEstimate) -> str:
     if step.where.slices > 4:
         said.append(f"nothing is added for waiting among {step.where.slices} slices (2^{log2(step.where.slices):.0f})")
     if step.job.sequence >= 32_768 or any(layer.attention.window for layer in step.job.model.layer_counts):
-        said.append("windows and long sequences: blocks of the kernel that the mask cuts are not counted")
+        said.append("the size of the attention kernel's blocks is assumed, which decides the work inside windows")
     if step.job.model.width <= 2560:
         said.append("a small model: short ops, whose fixed times and element-wise work weigh most")
     if step.job.dtype != "bf16":
