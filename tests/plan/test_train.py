@@ -154,6 +154,8 @@ def test_collectives_of_fsdp_by_hand() -> None:
     assert twice["fsdp_gather"].count == 16
     once = {need.name: need for need in needs(_job(), Layout(fsdp=64, zero=1, accumulation=2))}
     assert once["gradients"].count == 4  # reduced once per step
+    each = {need.name: need for need in needs(_job(), Layout(fsdp=64, zero=2, accumulation=2))}
+    assert each["gradients"].count == 8  # a device keeps its share only
     assert once["weights"].size == 4 * layer  # updated weights in their own type
     replicas = {need.name: need for need in needs(_job(), Layout(data=4, fsdp=16))}
     assert replicas["data_gradients"].size == pytest.approx(2 * layer / 16)

@@ -55,8 +55,8 @@ def needs(job: Job, layout: Layout) -> Iterator[Need]:
     """The collectives of one step inside a slice.
 
     Weights and gradients move in bf16, updated weights of ZeRO-1 and 2 in their own type. Gathered weights are dropped
-    after use, so that the backward pass gathers them again. Gradients of ZeRO-3 are scattered after each microbatch,
-    others are reduced once per step.
+    after use, so that the backward pass gathers them again. Gradients of ZeRO-2 and 3 are scattered after each
+    microbatch, others are reduced once per step.
     """
     model, micro = job.model, layout.accumulation
     stage = 1 / layout.pipeline
@@ -75,7 +75,8 @@ def needs(job: Job, layout: Layout) -> Iterator[Need]:
                 yield Need(f"{what}fsdp_gather", "all_gather", axes, size, 2 * count * micro, "weights")
                 yield Need(f"{what}fsdp_scatter", "reduce_scatter", axes, size, count * micro, "weights")
             elif ways > 1:
-                yield Need(f"{what}gradients", "reduce_scatter", axes, size, count, "weights")
+                rounds = micro if layout.zero == 2 else 1  # a device that keeps its share only has to hand on the rest
+                yield Need(f"{what}gradients", "reduce_scatter", axes, size, count * rounds, "weights")
                 whole = packed_bytes(job.types.weights, params / layout.tensor)
                 yield Need(f"{what}weights", "all_gather", axes, whole, count, "weights")
             if layout.data > 1:
