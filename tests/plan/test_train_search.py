@@ -9,11 +9,12 @@ import pytest
 
 from tpuprof.errors import UsageError
 from tpuprof.hardware import parse_slice
-from tpuprof.plan import load_model, remat_policy
+from tpuprof.plan import StateTypes, load_model, remat_policy
 from tpuprof.plan.train_explain import critical_batch, explain, outcome, why
 from tpuprof.plan.train_layout import Job, Layout, problems
 from tpuprof.plan.train_scaling import strong_scaling
 from tpuprof.plan.train_search import Plan, Rejected, layouts, search
+from tpuprof.plan.train_step import memory_of
 
 LLAMA = load_model("llama3-8b")
 JOB = Job(LLAMA, 256, 8192, remat_policy("block-inputs"))
@@ -89,6 +90,16 @@ def test_the_layout_that_the_book_recommends_is_within_two_percent_of_the_first(
     assert book[0].seconds <= 1.02 * found.candidates[0].seconds
     # And FSDP alone is impossible, as the book says: there are more chips than sequences.
     assert any(one.layout.fsdp == 8192 and "only 1024 sequences" in one.why for one in found.rejected)
+
+
+def test_the_books_memory_of_that_layout() -> None:
+    types = StateTypes("bf16", None, ("f32", "f32"))
+    job = Job(load_model("llama3-70b"), 1024, 4096, remat_policy("attention-out"), types=types)
+    held = memory_of(job, Layout(fsdp=1024, context=2, tensor=4))
+    assert held["weights"] + held["optimizer"] == pytest.approx(10 * 70.55e9 / 8192, rel=1e-3)
+    # Two checkpoints of width 8,192 in 80 layers, two bytes each: 10.5 TB for the book's 4e6 tokens.
+    assert held["activations"] == 2 * 2 * 8192 * 80 * 1024 * 4096 / 8192
+    assert held["total"] < 2.8e9
 
 
 def test_4096_chips_are_searched_in_seconds() -> None:

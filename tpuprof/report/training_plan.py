@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tpuprof.hardware.slices import job_limit
 from tpuprof.plan.flops import model_flops
 from tpuprof.plan.params import param_counts
 from tpuprof.plan.train_explain import critical_batch, explain, outcome, why
@@ -138,7 +139,11 @@ def plan_result(plan: Plan, budget: float | None = None, price: float | None = N
     }  # fmt: skip
     job = plan.job
     title = f"{job.model.name} on {plan.where.name}, {job.tokens:,} tokens per step: layouts by time"
-    notes = (f"efficiencies: {plan.profile.name}, +-{plan.profile.spread:.0%}: {plan.profile.source}",)
+    limit = job_limit(plan.where)
+    notes = (
+        *((limit,) if limit else ()),
+        f"efficiencies: {plan.profile.name}, +-{plan.profile.spread:.0%}: {plan.profile.source}",
+    )
     listings = (
         Listing(title, "layout", _FIELDS, rows, len(plan.candidates), notes),
         Listing("Not possible", "reason", _REJECTED_FIELDS, rejected[:10], len(rejected)),
@@ -183,7 +188,7 @@ def _head(plan: Plan, budget: float | None) -> dict[str, Any]:
         "model": _model(job),
         "hardware": {
             "chip": where.chip.name, "edition": where.chip.edition, "slice": where.name, "chips": where.n_chips,
-            "devices": where.n_devices, "slices": where.slices,
+            "devices": where.n_devices, "slices": where.slices, "note": job_limit(where) or None,
         },
         "job": {
             "sequences": job.sequences, "sequence": job.sequence, "tokens": job.tokens, "dtype": job.dtype,
