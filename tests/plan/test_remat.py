@@ -30,7 +30,7 @@ from tpuprof.plan.remat import OTHER_NAMES, TENSOR_NAMES, recomputed, saved_tens
 
 LLAMA = load_model("llama3-70b")
 (BLOCK,) = LLAMA.layer_counts
-EVERY_LAYER = list({layer for model in models() for layer in model.layer_counts})
+EVERY_LAYER = list(dict.fromkeys(layer for model in models() for layer in model.layer_counts))
 
 
 def _again(layer: Layer, name: str) -> set[str]:
