@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.accuracy import cpu_cases, gpu_cases, host_cases, tpu_cases
 from tests.accuracy.measured import measured_by_tpuprof
+from tests.accuracy.published import published_section
 from tests.accuracy.truth import QUANTITIES, Case, truth_of
 from tests.accuracy.xprof import Readings, ask_xprof, closest, readings
 
@@ -79,7 +80,7 @@ def page(real: str | None) -> str:
         text += [f"## {title}", ""]
         for case in group:
             text += [f"### {case.name}", "", case.what, "", *_table(lines[case.name]), ""]
-    text += [VERDICTS.read_text(encoding="utf-8"), PAIRS.read_text(encoding="utf-8")]
+    text += [VERDICTS.read_text(encoding="utf-8"), PAIRS.read_text(encoding="utf-8"), published_section()]
     if real is not None:
         text += [real]
     return "\n".join(text).rstrip("\n") + "\n"

@@ -34,6 +34,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "tpuprof.cli.plan",
         "Plan a run before it starts: how to split a model, how long a step takes, what it costs.",
     ),
+    "validate": (
+        "tpuprof.cli.validate",
+        "Compare predictions with published measurements: signed errors, no row dropped.",
+    ),
     "hardware": (
         "tpuprof.cli.hardware",
         "Show what is known of chips: peaks, memories, networks, each number with its source.",

@@ -215,6 +215,9 @@ class ModelConfig:
             raise UsageError("The layers have different widths.", where=self.name)
         if not 0 <= self.positions <= LARGEST:
             raise UsageError(f"The number of learned positions is {self.positions}.", where=self.name)
+        # Equal layers become one object, which makes counting them fast.
+        known: dict[Layer, Layer] = {}
+        object.__setattr__(self, "layers", tuple(known.setdefault(layer, layer) for layer in self.layers))
 
     @property
     def width(self) -> int:
@@ -224,7 +227,8 @@ class ModelConfig:
     @property
     def layer_counts(self) -> dict[Layer, int]:
         """The different layers in order of appearance, with how many there are of each."""
-        return dict(Counter(self.layers))
+        same = Counter(map(id, self.layers))  # hashing a layer is slow, and equal ones are one object
+        return {layer: same[id(layer)] for layer in {id(layer): layer for layer in self.layers}.values()}
 
     @property
     def norm(self) -> Norm:

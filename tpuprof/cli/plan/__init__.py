@@ -9,6 +9,7 @@ import click
 from tpuprof.cli.names import unknown_name
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
+    "train": ("tpuprof.cli.plan.train", "Rank the ways to split a training step over a slice."),
     "serve": ("tpuprof.cli.plan.serve", "Rank slices, splits and batches for serving a model."),
 }
 """Subcommand → (module, first line of its help). A test holds the two texts together."""

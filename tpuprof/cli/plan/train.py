@@ -1,0 +1,172 @@
+"""The command ``tpuprof plan train``."""
+
+from __future__ import annotations
+
+from math import log2
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tpuprof.cli.calc.options import AMOUNT, AXES, DTYPES, MESH
+from tpuprof.cli.hardware import hardware_options
+from tpuprof.cli.output import Output, output_options
+from tpuprof.errors import UsageError
+from tpuprof.report.render import TABLE_FORMATS
+
+if TYPE_CHECKING:
+    from tpuprof.hardware.topology import Slice
+    from tpuprof.plan.train_layout import Layout
+
+_MESH_AXES = (
+    "data", "fsdp", "tensor", "context", "pipeline", "expert", "slices", "zero", "accumulation"
+)  # fmt: skip
+
+
+@click.command("train")
+@click.argument("model_name", metavar="MODEL")
+@click.option("--chip", "chip_name", required=True, help="Name of the chip, such as v5p.")
+@click.option("--topology", help="Shape of one slice, such as 8x16x16.")
+@click.option("--chips", type=int, help="Chips of one slice, in its usual shape, instead of --topology.")
+@click.option("--slices", type=click.IntRange(1, 4096), default=1, show_default=True, help="Slices, joined by DCN.")
+@click.option("--batch-tokens", type=AMOUNT, required=True, help="Tokens of one optimizer step, such as 4M or 4194304.")
+@click.option("--seq", "sequence", type=int, required=True, help="Tokens of a sequence.")
+@click.option("--tokens", "budget", type=AMOUNT, help="Tokens of the whole training, such as 15T: gives days and cost.")
+@click.option("--price", type=float, help="USD per chip-hour, instead of the list price.")
+@click.option(
+    "--remat", "policies", multiple=True, help="Policy of rematerialisation. Can be repeated. Default: several."
+)
+@click.option("--save", type=AXES, help="Tensors that a policy of your own keeps, such as query,key,value.")
+@click.option("--offload", type=AXES, help="Tensors that it keeps in the host's memory, such as block_input.")
+@click.option("--dtype", default="bf16", show_default=True, help="Type of the matmuls: bf16, fp8 or int8.")
+@click.option("--weights", default="f32", show_default=True, help="Type of the weights that are kept.")
+@click.option("--gradients", type=DTYPES, default="f32", show_default=True, help="Type of the gradients, or none.")
+@click.option("--moments", type=DTYPES, default="f32,f32", show_default=True, help="Types of the optimizer's moments.")
+@click.option("--master", help="Type of a second copy of the weights. Default: there is none.")
+@click.option("--offload-optimizer", is_flag=True, help="Keep the optimizer state in the host's memory.")
+@click.option(
+    "--mesh", type=MESH, help=f"Judge one layout only, such as fsdp=256,tensor=8. Axes: {', '.join(_MESH_AXES)}."
+)
+@click.option(
+    "--overlap", type=float, help="Share of all communication that is hidden, 0 to 1. Default: see the profile."
+)
+@click.option("--top", type=click.IntRange(1, 1000), default=10, show_default=True, help="Candidates to show.")
+@click.option("--explain", "rank", type=click.IntRange(1), help="Derive every number of the candidate of this rank.")
+@click.option("--scaling", is_flag=True, help="The same batch on slices of other sizes: the strong-scaling curve.")
+@hardware_options
+@output_options(TABLE_FORMATS)
+def command(
+    model_name: str, chip_name: str, topology: str | None, chips: int | None, slices: int, batch_tokens: float,
+    sequence: int, budget: float | None, price: float | None, policies: tuple[str, ...], save: tuple[str, ...] | None,
+    offload: tuple[str, ...] | None, dtype: str, weights: str,
+    gradients: tuple[str, ...], moments: tuple[str, ...], master: str | None, offload_optimizer: bool,
+    mesh: dict[str, int] | None, overlap: float | None, top: int, rank: int | None, scaling: bool,
+    edition: str | None, hardware_files: tuple[str, ...], output: Output,
+) -> None:  # fmt: skip
+    """Rank the ways to split a training step over a slice.
+
+    MODEL is a name such as llama3-70b, a TOML file, or the config.json of Hugging Face. Each layout comes with its step
+    time, memory, utilisation and cost, and with why it loses; impossible ones are listed with the reason.
+    """
+    from tpuprof.hardware import chip as find
+    from tpuprof.perfmodel.checks import positive
+    from tpuprof.plan.remat import custom_policy, remat_policy
+    from tpuprof.plan.state import StateTypes
+    from tpuprof.plan.train_layout import Job
+    from tpuprof.plan.train_profile import efficiency
+    from tpuprof.plan.train_search import search
+    from tpuprof.plan.zoo import load_model
+    from tpuprof.report.render import render_result
+    from tpuprof.report.training_plan import explanation, plan_result, scaling_result
+
+    where = _slice(find(chip_name, edition=edition, files=hardware_files), topology, chips, slices)
+    sequences = _sequences(batch_tokens, sequence)
+    if sequences * sequence != batch_tokens:
+        near = 2 ** round(log2(sequences))
+        output.note(
+            f"The batch is taken as {sequences:,} sequences, {sequences * sequence:,} tokens. "
+            f"What splits well has many factors 2: {near:,} sequences are {near * sequence:,} tokens."
+        )
+    if price is not None:
+        positive("The price", price)
+    if budget is not None:
+        positive("The token budget", budget)
+    if len(gradients) > 1:
+        raise UsageError("Gradients have one type.", hint="Give --gradients f32, bf16 or none.")
+    types = StateTypes(weights, gradients[0] if gradients else None, moments, master)
+    chosen = [remat_policy(name) for name in policies]
+    if save is not None or offload is not None:
+        chosen.append(custom_policy(save or (), offload or ()))
+    job = Job(
+        load_model(model_name), sequences, sequence, remat_policy("block-inputs"), dtype, types, offload_optimizer
+    )  # fmt: skip
+    profile = efficiency(where.chip.name)
+    if overlap is not None:
+        profile = profile.with_overlap(overlap)
+    screen = output.screen() if output.form == "table" else None
+    if scaling:
+        from tpuprof.plan.train_scaling import strong_scaling
+
+        if mesh is not None or rank is not None:
+            raise UsageError("--scaling searches by itself.", hint="Leave out --mesh and --explain.")
+        points = strong_scaling(job, where, policies=chosen or None, profile=profile)
+        output.write(render_result(scaling_result(job, points), output.form, screen))
+        return
+    plan = search(job, where, policies=chosen or None, profile=profile, only=_layout(mesh, where))
+    if not plan.candidates:
+        output.note(f"No layout of {where.name} is possible: {plan.rejected[0].why.rstrip('.')}.")
+    if rank is None:
+        output.write(render_result(plan_result(plan, budget, price, top), output.form, screen))
+        return
+    if rank > len(plan.candidates):
+        raise UsageError(f"There is no rank {rank}.", why=f"{len(plan.candidates)} layouts fit.")
+    if output.form not in ("table", "md", "json"):
+        raise UsageError(f"--explain cannot be written as {output.form}.", hint="Formats: table, md, json.")
+    output.write(explanation(plan, rank, budget, price, output.form))
+
+
+def _slice(chip: Any, topology: str | None, chips: int | None, slices: int) -> Slice:
+    from tpuprof.hardware import make_slice
+    from tpuprof.hardware.slices import default_shape
+    from tpuprof.hardware.topology import TORUS_AXES
+
+    if (topology is None) == (chips is None):
+        raise UsageError("The slice is given " + ("nowhere." if chips is None else "twice."),
+                         hint="Give either --topology or --chips.")  # fmt: skip
+    if chips is not None:
+        if chips < 1:
+            raise UsageError(f"{chips} chips are none.", hint="Give --chips of 1 or more.")
+        return make_slice(chip, default_shape(chip, chips), slices=slices)
+    text = topology or ""
+    twisted = text.endswith("_twisted")
+    parts = text.removesuffix("_twisted").split("x")
+    if len(parts) > len(TORUS_AXES) or not all(part.isdecimal() and len(part) < 7 for part in parts):
+        raise UsageError(f"{text[:60]!r} is no topology.", hint="Write it like 16x16 or 8x16x16.")
+    return make_slice(chip, tuple(map(int, parts)), twisted=twisted, slices=slices)
+
+
+def _sequences(batch_tokens: float, sequence: int) -> int:
+    if not 1 <= sequence <= 10**9:
+        raise UsageError(f"Sequences of {sequence} tokens are not possible.", hint="Give --seq from 1.")
+    if not 0 < batch_tokens <= 1e12:
+        raise UsageError(f"A batch of {batch_tokens:g} tokens is not possible.", hint="Give --batch-tokens above zero.")
+    sequences = round(batch_tokens / sequence)
+    if sequences < 1:
+        raise UsageError(
+            f"The batch of {batch_tokens:,.0f} tokens is less than one sequence of {sequence:,}.",
+            hint="Give more --batch-tokens, or a shorter --seq.",
+        )
+    return sequences
+
+
+def _layout(mesh: dict[str, int] | None, where: Slice) -> Layout | None:
+    from tpuprof.plan.train_layout import Layout
+
+    if mesh is None:
+        return None
+    unknown = [name for name in mesh if name not in _MESH_AXES]
+    if unknown:
+        raise UsageError(f"{unknown[0]!r} is no axis of a layout.", hint=f"Axes: {', '.join(_MESH_AXES)}.")
+    if mesh.get("zero", 3) not in (1, 2, 3):
+        raise UsageError(f"There is no ZeRO stage {mesh['zero']} of an FSDP axis.", hint="Stages: 1, 2, 3.")
+    named = {"slices": where.slices, "accumulation": max(1, mesh.get("pipeline", 1)), **mesh}
+    return Layout(**named)

@@ -1,0 +1,221 @@
+"""Where the numbers of a training plan come from: each as a derivation with formula, inputs and assumptions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuprof.hardware.topology import Slice
+from tpuprof.perfmodel.derivation import Derivation, Quantity, Step
+from tpuprof.plan.flops import model_flops
+from tpuprof.plan.parallel import bubble
+from tpuprof.plan.params import param_counts
+from tpuprof.plan.state import TRAINING
+from tpuprof.plan.train_compute import ATTENTION_BACKWARD, device_of
+from tpuprof.plan.train_layout import Job
+from tpuprof.plan.train_profile import Efficiency, assumptions
+from tpuprof.plan.train_search import Candidate, Plan
+from tpuprof.plan.train_step import StepEstimate
+
+DAY_S = 86_400
+_HOUR_S = 3_600
+_FORMULAS = {
+    "matmul": "sum of layers and microbatches of 3 * max(padded FLOPs / (e_mm * C), bytes / (e_mem * W)) + launches",
+    "attention": f"(1 + {ATTENTION_BACKWARD}) * FLOPs of blocks that the mask leaves, heads padded / (e_attn * C_bf16)",
+    "elementwise": "elements per token * bytes / (e_mem * W), forward and backward",
+    "recompute": "forward work whose outputs the policy does not keep",
+    "head": "3 * output matmul, and logits of 32 bits written and read twice",
+    "optimizer": "state read and written / (e_mem * W)",
+    "communication": "exposed share of the collectives inside a slice",
+    "network": "exposed share of the sum of gradients between slices",
+    "bubble": "(Z-1) / m * (computation + communication)",
+    "offload": "exposed share of the transfers to the host's memory",
+    "overhead": "share per doubling of the slices * log2(slices) * the rest",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a token budget costs.
+
+    Args:
+        days: of the run; null without a budget.
+        cost_usd: of the budget, or of one step without one; null if the chip has no price.
+        cost_of: ``budget`` or ``step``.
+    """
+
+    days: float | None
+    cost_usd: float | None
+    cost_of: str
+
+
+def outcome(job: Job, step: StepEstimate, where: Slice, budget: float | None, price: float | None) -> Outcome:
+    """Days and dollars.
+
+    Args:
+        budget: tokens of the whole training; null for one step.
+        price: of a chip-hour, USD; that of the chip's list if null.
+    """
+    listed = where.chip.price_usd_per_hour
+    rate = price if price is not None else None if listed is None else listed.value
+    seconds = step.seconds * (1 if budget is None else budget / job.tokens)
+    cost = None if rate is None else seconds / _HOUR_S * where.n_chips * rate
+    return Outcome(None if budget is None else seconds / DAY_S, cost, "step" if budget is None else "budget")
+
+
+def critical_batch(job: Job, step: StepEstimate) -> float | None:
+    """The tokens per step above which the collectives of weights could hide behind computation; null without any.
+
+    They do not grow with the batch, and computation does. Bubbles and collectives of activations are left out.
+    """
+    weights = sum(
+        found.seconds for found in step.collectives
+        if found.name.endswith(("fsdp_gather", "fsdp_scatter", "gradients", "weights")) or found.name.startswith("head")
+    )  # fmt: skip
+    return job.tokens * weights / step.compute if weights and step.compute else None
+
+
+def why(one: Candidate, first: Candidate) -> str:
+    """Why a layout is first, or what it loses to the first, in words."""
+    step = one.step
+    if one is first:
+        hidden = sum(found.seconds - found.exposed for found in step.collectives)
+        shown = sum(found.exposed for found in step.collectives)
+        return (
+            f"fastest that fits; bound by {step.bound_by}, {shown / step.seconds:.0%} of the step is exposed "
+            f"communication ({hidden / step.seconds:.0%} hidden)"
+        )
+    slower = one.seconds / first.seconds - 1
+    more = {name: value - first.step.parts[name] for name, value in step.parts.items()}
+    gained = [
+        name for name in sorted(more, key=lambda name: -more[name]) if more[name] > 0.1 * (one.seconds - first.seconds)
+    ]
+    named = ", ".join(f"{name} +{more[name] / first.seconds:.1%}" for name in gained[:3] if more[name] > 0)
+    if slower < 5e-4:
+        extra = (step.memory["total"] - first.step.memory["total"]) / 1e9
+        return f"as fast as the first, with {abs(extra):.1f} GB {'more' if extra >= 0 else 'less'} memory"
+    collective = _slowest_collective(one, first)
+    return f"{slower:.1%} slower: {named or 'small differences'}{collective}"
+
+
+def explain(
+    plan: Plan, one: Candidate, budget: float | None = None, price: float | None = None
+) -> dict[str, Derivation]:
+    """``step``, each collective, ``memory``, ``mfu``, ``tokens-per-s-per-chip``, ``cost`` and more, by name."""
+    job, step, where = one.job, one.step, plan.where
+    inputs = _inputs(plan, job)
+    steps = tuple(Step(name, _FORMULAS[name], value, "s") for name, value in step.parts.items() if value)
+    found = {
+        "step": Derivation(
+            step.seconds, "s", "sum of the parts", inputs, step.bound_by, (plan.profile.source, *assumptions()), steps,
+            TRAINING,
+        ),
+        "interval": Derivation(
+            [step.low, step.high], "s", "computation * (1 +- spread), half of the exposed hidden or a quarter more",
+            {"spread": Quantity(plan.profile.spread, "fraction", plan.profile.source)}, None, (), (), TRAINING,
+        ),
+    }  # fmt: skip
+    for moved in step.collectives:
+        axes = {"V": Quantity(moved.size, "B"), "count": Quantity(moved.count), "mesh": Quantity(_placed(step))}
+        moving = (
+            Step("one of them", "t0 + bound / c by perfmodel.collective_time", moved.seconds / moved.count, "s"),
+            Step("exposed", "count * time * (1 - hidden share)", moved.exposed, "s"),
+        )
+        found[moved.name] = Derivation(
+            moved.seconds, "s", "count * time", axes, moved.regime, (), moving, "scaling book, sharded matrices"
+        )
+    if step.layout.pipeline > 1:
+        found["bubble"] = bubble(step.layout.pipeline, step.layout.accumulation)
+    held = tuple(
+        Step(name, "see tpuprof calc memory", value, "B") for name, value in step.memory.items() if name != "total"
+    )
+    limits = {
+        "HBM": Quantity(step.usable, "B", "what the runtime leaves to programs"),
+        "types": Quantity(job.types.text()),
+    }  # fmt: skip
+    found["memory"] = Derivation(
+        step.memory["total"], "B", "sum of the parts but host", limits, None,
+        ("fragmentation and the program itself are left out",), held, TRAINING,
+    )  # fmt: skip
+    found["mfu"] = _mfu(job, step, inputs)
+    found["tokens-per-s-per-chip"] = Derivation(
+        step.tokens_per_s_per_chip, "token/s", "B / (step * N)",
+        {"B": inputs["B"], "N": inputs["N"], "step": Quantity(step.seconds, "s")}, source=TRAINING,
+    )  # fmt: skip
+    paid = outcome(job, step, where, budget, price)
+    named = {
+        "tokens": Quantity(budget if budget is not None else job.tokens, "token"), "step": Quantity(step.seconds, "s"),
+        "N": inputs["N"], "price": _price(where, price),
+    }  # fmt: skip
+    found["cost"] = Derivation(
+        paid.cost_usd, "USD", "tokens / B * step / 3600 * N * price", named, paid.cost_of,
+        ("list price, without discounts and idle time",), (), "scaling book, training LLaMA",
+    )  # fmt: skip
+    batch = critical_batch(job, step)
+    if batch is not None:
+        found["critical-batch"] = Derivation(
+            batch, "token", "B * time of the collectives of weights / computation", {"B": inputs["B"]}, None,
+            ("collectives of weights do not grow with the batch",), (), TRAINING,
+        )  # fmt: skip
+    return found
+
+
+def _mfu(job: Job, step: StepEstimate, inputs: dict[str, Quantity]) -> Derivation:
+    flops = model_flops(job.model, job.sequences, job.sequence, masking="causal", remat=job.policy)
+    steps = (
+        Step("model FLOPs, causal attention", "3 * forward", flops.training, "FLOP"),
+        Step("MFU with all pairs of attention", "as older publications count", step.mfu_full, "fraction"),
+        Step("HFU", "with what is computed again", step.hfu, "fraction"),
+    )
+    assumed = ("the peak of bf16 counts, whatever the type",)
+    return Derivation(step.mfu, "fraction", "model FLOPs / (N * C_bf16 * step)", inputs, None, assumed, steps, TRAINING)
+
+
+def _inputs(plan: Plan, job: Job) -> dict[str, Quantity]:
+    where, profile = plan.where, plan.profile
+    device = device_of(where.chip, job.dtype)
+    peak = where.chip.device_peak("bf16")
+    return {
+        "model": Quantity(job.model.name, "", job.model.source),
+        "P": Quantity(param_counts(job.model).all, "param"),
+        "B": Quantity(job.tokens, "token"), "T": Quantity(job.sequence, "token"),
+        "slice": Quantity(where.name), "N": Quantity(where.n_chips, "chip"),
+        "C": Quantity(device.peak, "FLOP/s", f"one device, {job.dtype}"),
+        "C_bf16": Quantity(device.attention_peak, "FLOP/s", "" if peak is None else peak.source),
+        "W": Quantity(device.bandwidth, "B/s", _bandwidth_source(where)),
+        "remat": Quantity(job.policy.name), **_shares(profile),
+    }  # fmt: skip
+
+
+def _shares(profile: Efficiency) -> dict[str, Quantity]:
+    source = f"profile {profile.name}"
+    return {
+        "e_mm": Quantity(profile.matmul, "fraction", source), "e_attn": Quantity(profile.attention, "fraction", source),
+        "e_mem": Quantity(profile.memory, "fraction", source),
+    }  # fmt: skip
+
+
+def _bandwidth_source(where: Slice) -> str:
+    figure = where.chip.device_hbm_bandwidth
+    return "" if figure is None else figure.source
+
+
+def _price(where: Slice, price: float | None) -> Quantity:
+    listed = where.chip.price_usd_per_hour
+    if price is not None:
+        return Quantity(price, "USD/chip-hour")
+    return Quantity(None if listed is None else listed.value, "USD/chip-hour", "" if listed is None else listed.source)
+
+
+def _placed(step: StepEstimate) -> str:
+    return " ".join(
+        f"{axis}:{'*'.join(piece.text() for piece in pieces)}" for axis, pieces in step.placed.items() if pieces
+    )
+
+
+def _slowest_collective(one: Candidate, first: Candidate) -> str:
+    before = {moved.name: moved.exposed for moved in first.step.collectives}
+    more = {moved.name: moved.exposed - before.get(moved.name, 0.0) for moved in one.step.collectives}
+    if not more:
+        return ""
+    name = max(more, key=lambda name: more[name])
+    return f" (most of it {name})" if more[name] > 0.3 * (one.seconds - first.seconds) else ""

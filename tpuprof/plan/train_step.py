@@ -1,0 +1,222 @@
+"""The estimate of one training step: time, memory, utilisation and what bounds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import log2
+
+from tpuprof.dtypes import packed_bytes
+from tpuprof.errors import UsageError
+from tpuprof.hardware.topology import Slice
+from tpuprof.plan.flops import Flops, model_flops
+from tpuprof.plan.matmuls import Masking
+from tpuprof.plan.params import param_counts
+from tpuprof.plan.state import state_bytes, training_memory
+from tpuprof.plan.train_comm import Traffic, split_params, traffic
+from tpuprof.plan.train_compute import LayerTime, device_of, head_time, layer_time
+from tpuprof.plan.train_layout import Job, Layout
+from tpuprof.plan.train_placement import Piece, place
+from tpuprof.plan.train_profile import Efficiency, efficiency
+
+PARTS = (
+    "matmul", "attention", "elementwise", "recompute", "head", "optimizer", "communication", "network", "bubble",
+    "offload", "overhead",
+)  # fmt: skip
+"""Parts of a step that add up to it: computation first, then exposed communication, and what else is waited for."""
+_COMPUTE = ("matmul", "attention", "elementwise", "recompute", "head", "optimizer")
+
+
+@dataclass(frozen=True, slots=True)
+class StepEstimate:
+    """A training step on a slice.
+
+    Args:
+        layout: the degrees.
+        placed: torus axes of each mesh axis.
+        parts: seconds by :data:`PARTS`; they add up to the step.
+        collectives: each kind of collective of a step.
+        memory: bytes per device by what they hold, ``total`` included, ``host`` not.
+        usable: bytes of a device that a program can use; null if not known.
+        low, high: seconds of the step for the spread of the efficiencies and for more or less overlap.
+        mfu: model FLOPs with causal attention over the peak of bf16, 0 to 1.
+        mfu_full: the same with all pairs of attention counted, as older publications do.
+        hfu: with what is computed again.
+        tokens_per_s_per_chip: of the global batch.
+    """
+
+    layout: Layout
+    placed: Mapping[str, tuple[Piece, ...]]
+    parts: Mapping[str, float]
+    collectives: tuple[Traffic, ...]
+    memory: Mapping[str, float]
+    usable: float | None
+    low: float
+    high: float
+    mfu: float
+    mfu_full: float
+    hfu: float
+    tokens_per_s_per_chip: float
+
+    @property
+    def seconds(self) -> float:
+        """Of the step."""
+        return sum(self.parts.values())
+
+    @property
+    def compute(self) -> float:
+        """Seconds of computation."""
+        return sum(self.parts[name] for name in _COMPUTE)
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the total is within what a program can use; null if that is not known."""
+        return None if self.usable is None else self.memory["total"] <= self.usable
+
+    @property
+    def bound_by(self) -> str:
+        """What a step spends the most on: ``compute``, ``memory``, ``communication``, ``bubble`` or ``host``."""
+        named = {
+            "compute": sum(self.parts[name] for name in ("matmul", "attention", "recompute", "head")),
+            "memory": self.parts["elementwise"] + self.parts["optimizer"],
+            "communication": self.parts["communication"] + self.parts["network"],
+            "bubble": self.parts["bubble"],
+            "host": self.parts["offload"],
+        }
+        return max(named, key=lambda name: named[name])
+
+
+def memory_of(job: Job, layout: Layout) -> dict[str, float]:
+    """Bytes per device by what they hold; ``total`` is their sum without ``host``.
+
+    ``workspace`` is the larger of what one layer's backward pass needs and of the logits with their gradient: these are
+    gone when the layers' backward passes begin. ``gathered`` are the weights of two layers under ZeRO-3.
+
+    Raises:
+        UsageError: a number is out of range.
+    """
+    replicas = layout.data * layout.slices * layout.accumulation
+    found = training_memory(
+        job.model, job.tokens / replicas, job.policy, split=layout.split(), types=job.types, logits=job.logits
+    )
+    found["workspace"] = max(found.pop("working"), found.pop("logits"))
+    if layout.fsdp > 1 and layout.zero == 3:
+        # The layer at work and the one that is being gathered for it.
+        dense = max(sum(split_params(layer)) for layer in job.model.layer_counts)
+        found["gathered"] = 2 * packed_bytes("bf16", dense / (layout.tensor * layout.expert))
+    if job.offload_optimizer:
+        found["host"] += found["optimizer"]
+        found["optimizer"] = 0.0
+    total = sum(value for name, value in found.items() if name != "host")
+    return {**found, "total": total}
+
+
+def estimate(
+    job: Job, layout: Layout, where: Slice, profile: Efficiency | None = None, *,
+    memory: Mapping[str, float] | None = None,
+) -> StepEstimate:  # fmt: skip
+    """The step of a layout that is possible on the slice.
+
+    Args:
+        profile: what the chip reaches; that of :func:`efficiency` if not given.
+        memory: if it is known already.
+
+    Raises:
+        UsageError: a rate of the chip is not known, or the layout does not fit the slice.
+    """
+    profile = profile or efficiency(where.chip.name)
+    device = device_of(where.chip, job.dtype)
+    placed = place(layout, where)
+    held = memory_of(job, layout) if memory is None else memory
+    micro = layout.accumulation
+    tokens = job.tokens / (layout.batch_ways * layout.context * micro)
+    sums = {"matmul": 0.0, "attention": 0.0, "elementwise": 0.0, "recompute": 0.0}
+    for layer, number in job.model.layer_counts.items():
+        one: LayerTime = layer_time(
+            layer, device, profile, tokens, job.sequence, layout.tensor, layout.expert, job.policy, job.capacity
+        )
+        count = number / layout.pipeline * micro
+        sums["matmul"] += count * one.matmuls
+        sums["attention"] += count * one.attention
+        sums["elementwise"] += count * one.elementwise
+        sums["recompute"] += count * one.recompute
+    # With a pipeline the last stage has the head; the others wait for it as for any slow stage.
+    sums["head"] = micro * head_time(job.model.width, job.model.vocab, device, profile, tokens, layout.tensor)
+    beside = sum(sums.values())
+    sums["optimizer"] = optimizer_bytes(job, layout) / (device.bandwidth * profile.memory)
+    moved = traffic(job, layout, where, placed, profile, beside)
+    own = sum(found.exposed for found in moved if found.name != "network_gradients")
+    network = sum(found.exposed for found in moved if found.name == "network_gradients")
+    idle = (layout.pipeline - 1) / micro
+    sums |= {"communication": own, "network": network, "bubble": (beside + own) * idle}
+    sums["offload"] = offload_seconds(held["host"], job, layout, where, profile, beside)
+    doublings = log2(where.slices)
+    sums["overhead"] = sum(sums.values()) * profile.per_doubling_of_slices * doublings
+    seconds = sum(sums.values())
+    low, high = _interval(sums, moved, profile)
+    usable = where.chip.device_hbm_usable_bytes or where.chip.device_hbm_bytes
+    counted = _model_flops(job, "causal")
+    rate = where.n_devices * device.attention_peak * seconds
+    return StepEstimate(
+        layout, placed, {name: sums[name] for name in PARTS}, moved, held, None if usable is None else usable.value,
+        low, high, counted.training / rate, _model_flops(job, "full").training / rate, counted.hardware / rate,
+        job.tokens / seconds / where.n_chips,
+    )  # fmt: skip
+
+
+def optimizer_bytes(job: Job, layout: Layout) -> float:
+    """Bytes that the update of the weights reads and writes on a device."""
+    counts = param_counts(job.model)
+    zero = layout.zero if layout.fsdp > 1 else 0
+    held = state_bytes(
+        counts.all, job.types, zero=max(zero, 1) if zero else 0, data=layout.fsdp,
+        model_split=layout.tensor * layout.pipeline,
+    )  # fmt: skip
+    shard = layout.fsdp if zero else 1
+    moving = held["optimizer"] * 2 + (held["weights"] + held["gradients"]) * 1.5
+    if zero in (1, 2):  # only the own share of the weights is updated
+        moving = (
+            held["optimizer"] * 2 + (held["weights"] / shard + held["gradients"] / (shard if zero == 1 else 1)) * 1.5
+        )
+    return moving
+
+
+def offload_seconds(
+    host_bytes: float, job: Job, layout: Layout, where: Slice, profile: Efficiency, compute_s: float
+) -> float:
+    """Exposed seconds of transfers to and from the host's memory; both directions at once.
+
+    Raises:
+        UsageError: something is offloaded and the bandwidth is not known.
+    """
+    if not host_bytes:
+        return 0.0
+    chip = where.chip
+    figure = chip.host_dma_bandwidth or chip.pcie_bandwidth
+    bandwidth = profile.host_bandwidth if figure is None else figure.value
+    if bandwidth is None:
+        raise UsageError(
+            f"The bandwidth between {chip.name} and its host is not known.",
+            hint="Choose a policy that offloads nothing, or give figures with --hardware FILE.",
+        )
+    repeats = 1 if job.offload_optimizer else layout.accumulation
+    share = 1.0 if chip.host_dma_bandwidth else profile.offload_share
+    seconds = host_bytes * repeats * chip.devices_per_chip / (bandwidth * share)
+    # Out in the forward pass, a third of the time, and in again in the backward pass.
+    return seconds * (1 - profile.offload_hidden) + max(0.0, seconds * profile.offload_hidden - compute_s / 3)
+
+
+def _interval(sums: Mapping[str, float], moved: tuple[Traffic, ...], profile: Efficiency) -> tuple[float, float]:
+    """The step if computation is as much faster or slower as the spread says, and all or nothing more is hidden."""
+    work = sum(sums[name] for name in _COMPUTE)
+    seconds = sum(sums.values())
+    shown = sum(found.exposed for found in moved)
+    hidden = sum(found.seconds for found in moved) - shown
+    low = seconds - work * profile.spread / (1 + profile.spread) - shown / 2
+    return low, seconds + work * profile.spread + hidden / 4
+
+
+@lru_cache(maxsize=256)
+def _model_flops(job: Job, masking: Masking) -> Flops:
+    return model_flops(job.model, job.sequences, job.sequence, masking=masking, remat=job.policy)

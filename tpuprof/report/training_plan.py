@@ -1,0 +1,230 @@
+"""The documents of ``tpuprof plan train``: ranked layouts, their derivations, and the strong-scaling curve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tpuprof.hardware.slices import job_limit
+from tpuprof.plan.flops import model_flops
+from tpuprof.plan.params import param_counts
+from tpuprof.plan.train_explain import critical_batch, explain, outcome, why
+from tpuprof.plan.train_layout import Job
+from tpuprof.plan.train_scaling import ScalingPoint
+from tpuprof.plan.train_search import Candidate, Plan
+from tpuprof.report.build import SCHEMA_VERSION
+from tpuprof.report.derivations import derivation_document, derivation_markdown, derivation_text
+from tpuprof.report.listing import Field, Listing, Result, show_count, show_text
+from tpuprof.report.plain import to_json
+from tpuprof.units import PS_PER_S, UNKNOWN, format_bytes, format_percent, format_ps
+
+_COLUMNS = (
+    "rank", "layout", "remat", "step_time_s", "low_s", "high_s", "mfu", "tokens_per_s_per_chip", "memory_bytes.total",
+    "fits", "bound_by", "cost_usd", "days", "why",
+)  # fmt: skip
+_SCALING_COLUMNS = (
+    "chips",
+    "slice",
+    "layout",
+    "step_time_s",
+    "tokens_per_s",
+    "scaling_efficiency",
+    "mfu",
+    "bound_by",
+    "reason",
+)
+_CONTRACT_PARTS = ("weights", "optimizer", "gradients", "activations")
+
+
+def _seconds(value: float | None) -> str:
+    return UNKNOWN if value is None else format_ps(value * PS_PER_S)
+
+
+def _money(value: float | None) -> str:
+    return UNKNOWN if value is None else f"${value:,.0f}" if value >= 100 else f"${value:,.2f}"
+
+
+def _days(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:,.1f}"
+
+
+def _rate(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:,.0f}"
+
+
+_FIELDS = (
+    Field("rank", "rank", show_count, right=True),
+    Field("layout", "layout", role="name"),
+    Field("remat", "remat", rank=5),
+    Field("step_time_s", "step", _seconds, right=True),
+    Field("mfu", "MFU", format_percent, right=True),
+    Field("tokens_per_s_per_chip", "tokens/s/chip", _rate, right=True, rank=2),
+    Field("memory_bytes.total", "memory", format_bytes, right=True, rank=3),
+    Field("days", "days", _days, right=True, rank=4),
+    Field("cost_usd", "cost", _money, right=True, rank=4),
+    Field("why", "why", rank=1),
+)
+_REJECTED_FIELDS = (
+    Field("layout", "layout"),
+    Field("why", "why", role="name"),
+    Field("more", "alike", show_count, right=True, rank=1),
+)
+_SCALING_FIELDS = (
+    Field("chips", "chips", show_count, right=True),
+    Field("slice", "slice", role="name"),
+    Field("layout", "best layout", role="name", rank=1),
+    Field("step_time_s", "step", _seconds, right=True),
+    Field("tokens_per_s", "tokens/s", _rate, right=True),
+    Field("scaling_efficiency", "efficiency", format_percent, right=True),
+    Field("mfu", "MFU", format_percent, right=True, rank=2),
+    Field("exposed_fraction", "exposed", format_percent, right=True, rank=3),
+    Field("bound_by", "bound by", show_text, rank=4),
+    Field("reason", "why not", show_text, rank=1),
+)
+
+
+def candidate_row(
+    plan: Plan, one: Candidate, rank: int, budget: float | None = None, price: float | None = None
+) -> dict[str, Any]:
+    """One candidate as a row: the keys of the contract, and more."""
+    step = one.step
+    paid = outcome(one.job, step, plan.where, budget, price)
+    critical = critical_batch(one.job, step)
+    return {
+        "rank": rank,
+        "mesh": step.layout.mesh(),
+        "layout": step.layout.text(),
+        "remat": one.job.policy.name,
+        "placement": {
+            axis: [piece.text() for piece in pieces] for axis, pieces in step.placed.items() if pieces
+        },
+        "step_time_s": step.seconds,
+        "low_s": step.low,
+        "high_s": step.high,
+        "mfu": step.mfu,
+        "mfu_full_attention": step.mfu_full,
+        "hfu": step.hfu,
+        "tokens_per_s_per_chip": step.tokens_per_s_per_chip,
+        "memory_bytes": {name: step.memory[name] for name in _CONTRACT_PARTS}
+        | {name: value for name, value in step.memory.items() if name not in _CONTRACT_PARTS},
+        "usable_bytes": step.usable,
+        "headroom_bytes": None if step.usable is None else step.usable - step.memory["total"],
+        "fits": step.fits,
+        "bound_by": step.bound_by,
+        "parts_s": dict(step.parts),
+        "exposed": {moved.name: moved.exposed for moved in step.collectives},
+        "hidden": {moved.name: moved.seconds - moved.exposed for moved in step.collectives},
+        "critical_batch_tokens": critical,
+        "batch_over_critical": None if not critical else one.job.tokens / critical,
+        "days": paid.days,
+        "cost_usd": paid.cost_usd,
+        "cost_of": paid.cost_of,
+        "why": why(one, plan.candidates[0]) if plan.candidates else "",
+    }  # fmt: skip
+
+
+def plan_result(plan: Plan, budget: float | None = None, price: float | None = None, top: int = 10) -> Result:
+    """The ranked plan.
+
+    The document holds ``model``, ``hardware``, ``job``, ``profile``, ``candidates``, ``rejected`` and ``tried``.
+    """
+    rows = [candidate_row(plan, one, rank, budget, price) for rank, one in enumerate(plan.candidates[:top], 1)]
+    rejected = [
+        {"mesh": one.layout.mesh(), "layout": one.layout.text(), "remat": one.policy, "why": one.why, "more": one.more}
+        for one in plan.rejected
+    ]
+    document = {
+        **_head(plan, budget), "candidates": rows, "rejected": rejected,
+        "tried": plan.tried, "fitting": len(plan.candidates),
+    }  # fmt: skip
+    job = plan.job
+    title = f"{job.model.name} on {plan.where.name}, {job.tokens:,} tokens per step: layouts by time"
+    limit = job_limit(plan.where)
+    notes = (
+        *((limit,) if limit else ()),
+        f"efficiencies: {plan.profile.name}, +-{plan.profile.spread:.0%}: {plan.profile.source}",
+    )
+    listings = (
+        Listing(title, "layout", _FIELDS, rows, len(plan.candidates), notes),
+        Listing("Not possible", "reason", _REJECTED_FIELDS, rejected[:10], len(rejected)),
+    )
+    return Result(document, "candidates", _COLUMNS, listings)
+
+
+def scaling_result(job: Job, points: Sequence[ScalingPoint]) -> Result:
+    """The strong-scaling curve: one row per number of chips."""
+    rows = [_point(point) for point in points]
+    document = {
+        "schema_version": SCHEMA_VERSION, "command": "plan train --scaling", "model": _model(job), "points": rows,
+    }  # fmt: skip
+    title = f"{job.model.name}, {job.tokens:,} tokens per step: strong scaling"
+    notes = (
+        "efficiency: throughput per chip over that of the smallest slice on which it fits; exposed: communication",
+    )
+    return Result(
+        document, "points", _SCALING_COLUMNS, (Listing(title, "size", _SCALING_FIELDS, rows, len(rows), notes),)
+    )
+
+
+def explanation(plan: Plan, rank: int, budget: float | None, price: float | None, form: str) -> str:
+    """Every number of one candidate with its derivation, as text, Markdown or JSON."""
+    one = plan.candidates[rank - 1]
+    found = explain(plan, one, budget, price)
+    name = f"{rank}. {one.step.layout.text()}, remat {one.job.policy.name}"
+    if form == "json":
+        parts = {key: derivation_document(answer, "plan train --explain", key) for key, answer in found.items()}
+        return to_json({**_head(plan, budget), "rank": rank, "candidate": candidate_row(plan, one, rank, budget, price),
+                        "derivations": parts})  # fmt: skip
+    if form == "md":
+        return f"## {name}\n\n" + "\n".join(derivation_markdown(answer, key) for key, answer in found.items())
+    return f"{name}\n\n" + "\n".join(derivation_text(answer, key) for key, answer in found.items())
+
+
+def _head(plan: Plan, budget: float | None) -> dict[str, Any]:
+    where, job, profile = plan.where, plan.job, plan.profile
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "command": "plan train",
+        "model": _model(job),
+        "hardware": {
+            "chip": where.chip.name, "edition": where.chip.edition, "slice": where.name, "chips": where.n_chips,
+            "devices": where.n_devices, "slices": where.slices, "note": job_limit(where) or None,
+        },
+        "job": {
+            "sequences": job.sequences, "sequence": job.sequence, "tokens": job.tokens, "dtype": job.dtype,
+            "state": job.types.text(), "token_budget": budget, "optimizer_on_host": job.offload_optimizer,
+        },
+        "profile": {
+            "name": profile.name, "matmul": profile.matmul, "attention": profile.attention, "memory": profile.memory,
+            "overlap": {"weights": profile.overlap_weights, "activations": profile.overlap_activations,
+                        "network": profile.overlap_network},
+            "per_doubling_of_slices": profile.per_doubling_of_slices, "spread": profile.spread,
+            "source": profile.source,
+        },
+    }  # fmt: skip
+
+
+def _model(job: Job) -> dict[str, Any]:
+    counts = param_counts(job.model)
+    flops = model_flops(job.model, job.sequences, job.sequence)
+    return {
+        "name": job.model.name, "layers": len(job.model.layers), "width": job.model.width, "params": counts.all,
+        "active_params": counts.active_all, "flops_per_step": flops.training, "source": job.model.source,
+    }  # fmt: skip
+
+
+def _point(point: ScalingPoint) -> dict[str, Any]:
+    best = point.best
+    named: dict[str, Any] = {"chips": point.chips, "slice": point.slice}
+    if best is None:
+        return named | {
+            "layout": None, "step_time_s": None, "tokens_per_s": None, "scaling_efficiency": None, "mfu": None,
+            "exposed_fraction": None, "bound_by": None, "reason": point.reason,
+        }  # fmt: skip
+    step = best.step
+    return named | {
+        "layout": f"{step.layout.text()}, {best.job.policy.name}", "step_time_s": step.seconds,
+        "tokens_per_s": step.tokens_per_s_per_chip * point.chips, "scaling_efficiency": point.efficiency,
+        "mfu": step.mfu, "exposed_fraction": (step.parts["communication"] + step.parts["network"]) / step.seconds,
+        "bound_by": step.bound_by, "reason": None,
+    }  # fmt: skip
