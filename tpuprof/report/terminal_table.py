@@ -67,7 +67,9 @@ def fit(fields: tuple[Field, ...], cells: list[list[str]], room: int, swatch: in
     for index in sorted(kept, key=lambda index: fields[index].rank):
         # The main column takes what it needs first, then those of less weight.
         widths[index] += min(natural[index] - widths[index], max(spare(), 0))
-    for index in sorted(kept, key=lambda index: -widths[index]):  # the widest gives way, so that short words stay whole
+    for index in sorted(
+        kept, key=lambda index: (fields[index].right, -widths[index])
+    ):  # numbers last, short words whole
         widths[index] = max(widths[index] + min(spare(), 0), min(natural[index], _NARROWEST))
     return [widths[index] if index in kept else 0 for index in range(len(fields))]
 
