@@ -75,6 +75,19 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     return result
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fails a marked test that pytest does not call as a function, such as one of unittest: nothing was measured."""
+    result = yield
+    if item.get_closest_marker("tpuprof") is not None and _METER not in item.stash:
+        pytest.fail(
+            "the marker tpuprof measures test functions and methods of plain classes only, and this is another kind of "
+            "test (of unittest, for instance): nothing was measured",
+            pytrace=False,
+        )
+    return result
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Names the tests whose baselines were stored, or of which nothing could be told."""
     notes = config.stash[_NOTES]

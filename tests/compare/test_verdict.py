@@ -500,3 +500,19 @@ def test_a_real_run_against_itself_is_no_change(real_traces: Path) -> None:
     assert verdict.effect is not None
     assert verdict.effect.relative == 0
     assert judge([samples], [times(samples, 1.1)]).verdict == "regressed"
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_a_capture_that_is_given_twice_is_no_evidence_of_its_own(paired: bool) -> None:
+    rng = random.Random(5)
+    base, new = (
+        Samples(tuple(4e11 * scale * (1 + 0.02 * rng.gauss(0, 1)) for _ in range(20)), label)
+        for scale, label in ((1.0, "a.csv"), (1.02, "b.csv"))
+    )
+    assert judge([base], [new]).reason.startswith("noise too high")
+    for sides in (([base] * 3, [new] * 3), ([base, replace(base, label="copy.csv"), new], [new, base, base])):
+        told = judge(*sides, paired=paired)
+        assert told.verdict == "cannot_tell"
+        assert told.reason.startswith("the same capture twice: on the base side a.csv")
+    assert "on the new side b.csv" in judge([base], [new, new]).reason
+    assert not judge([base], [base]).reason.startswith("the same capture")

@@ -143,6 +143,14 @@ def test_a_figure_is_held_against_its_bands(
     assert "n/a" not in kept.message
 
 
+def test_a_figure_just_beyond_its_limit_is_not_shown_as_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    none = Budget("idle", "share", None, 0.0)
+    kept = held(none, Figure(1.0, 1e6), monkeypatch=monkeypatch)
+    assert kept.message == "idle of run0 is 1e-06 (0.00 %), above its limit of 0.0 (0.00 %)."
+    kept = held(MFU, Figure(0.399999), monkeypatch=monkeypatch)
+    assert kept.message == "mfu of run0 is 0.399999 (40.00 %), below its limit of 0.4 (40.00 %)."
+
+
 def test_the_worst_capture_counts_and_a_failure_before_what_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = held(IDLE, Figure(1.0, 100.0), Figure(7.0, 100.0), Figure(6.0, 100.0), monkeypatch=monkeypatch)
     assert (kept.status, kept.capture, kept.value) == ("warn", "run1", 0.07)

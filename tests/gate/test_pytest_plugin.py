@@ -247,3 +247,38 @@ def test_baselines_are_checked_when_they_are_read(tmp_path: Path) -> None:
     write_baseline(path, "t", Meter(step_ps=[1.4, 2.6]))
     assert read_baseline(path) == ((1.0, 3.0), metering.hardware())
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_marked_test_that_is_not_measured_fails(session) -> None:
+    found = session(
+        """
+        import unittest, pytest
+
+        class Case(unittest.TestCase):
+            @pytest.mark.tpuprof(budget="5 s")
+            def test_marked(self):
+                pass
+
+            @pytest.mark.tpuprof(budget="5 s")
+            def test_left_out(self):
+                self.skipTest("why")
+
+            def test_plain(self):
+                pass
+
+        class TestPlain:
+            @pytest.mark.tpuprof(budget="5 s")
+            def test_method(self):
+                pass
+        """
+    )
+    found.assert_outcomes(passed=2, skipped=1, failed=1)
+    found.stdout.fnmatch_lines(["*of unittest, for instance*nothing was measured*"])
+
+
+@pytest.mark.parametrize("hardware", [None, "", 7, ["cpu"]])
+def test_a_baseline_that_names_no_hardware_is_none(tmp_path: Path, hardware: object) -> None:
+    path = tmp_path / "b.json"
+    path.write_text(json.dumps({"step_ps": [1, 2], "hardware": hardware}))
+    with pytest.raises(InputError, match="no baseline"):
+        read_baseline(path)

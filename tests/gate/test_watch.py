@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -36,6 +38,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.answers: list[int] = []
         self.posts: list[dict[str, Any]] = []
+        self.users: list[str | None] = []
         self.url = f"http://127.0.0.1:{self.server_port}/hook/s3cret?token=hush"
 
 
@@ -48,6 +51,7 @@ class Handler(BaseHTTPRequestHandler):
         code = self.server.answers.pop(0) if self.server.answers else 200
         if code == 200:
             self.server.posts.append(json.loads(body))
+        self.server.users.append(self.headers["Authorization"])
         self.send_response(code)
         if code == 302:
             self.send_header("Location", "/elsewhere")
@@ -362,6 +366,37 @@ def test_a_webhook_that_is_not_there_is_no_error(server: Server) -> None:
     assert failure is not None
     assert failure.startswith("no answer")
     assert "hush" not in failure
+
+
+def test_a_webhook_that_answers_byte_by_byte_takes_no_longer_than_one_that_does_not() -> None:
+    done = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(b"HTTP/1.1 200 OK\r\n")
+            while not done.wait(0.05):
+                connection.sendall(b"X")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=drip, args=(listener,))
+        thread.start()
+        began = time.monotonic()
+        try:
+            failure = post(f"http://127.0.0.1:{listener.getsockname()[1]}/", {}, timeout_s=0.4, attempts=1)
+            took = time.monotonic() - began
+        finally:
+            done.set()
+            thread.join()
+    assert failure == "no answer (TimeoutError)"
+    assert 0.4 <= took < 3
+
+
+def test_a_user_in_the_address_is_no_part_of_the_host(server: Server) -> None:
+    url = server.url.replace("//", "//perf:p%40ss@")
+    assert post(url, {"a": 1}) is None
+    assert post(server.url, {"a": 2}) is None
+    assert server.users == ["Basic " + base64.b64encode(b"perf:p@ss").decode(), None]
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,10 @@ def test_secrets_in_the_query_are_masked_and_taken_out_of_messages() -> None:
         (f"postgresql://me:a/{SECRET}@h:port/d", "The address of the run store cannot be read."),
         (f"postgresql://me:a@{SECRET}@h/d", "The address of the run store cannot be read."),
         (f"postgresql://me:a@{SECRET}@h/d?x=a@b", "The address of the run store cannot be read."),
+        (f"postgresql:me:{SECRET}@h/d", "The address of the run store cannot be read."),
+        (f" Postgres:/me:{SECRET}", "The address of the run store cannot be read."),
+        (f"me:{SECRET}@h/d", "The address of the run store cannot be read."),
+        (f"me:a/{SECRET}@h/d", "The address of the run store cannot be read."),
         (f"postgresql://h:port/d?password={SECRET}", "The address of the run store cannot be read."),
         (
             f"postgresql://me:{SECRET}@h:99999999/{SECRET}?password={SECRET}"[:0] + "://x",

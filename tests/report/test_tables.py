@@ -13,11 +13,11 @@ from tpuprof.formats.recording import HostFile, RunFiles
 from tpuprof.report.bars import cells, meter, shares
 from tpuprof.report.documents import collectives_result, gaps_result, ops_result, steps_result
 from tpuprof.report.info import info_result
-from tpuprof.report.listing import Result
+from tpuprof.report.listing import Field, Listing, Result
 from tpuprof.report.render import TABLE_FORMATS, render_info, render_result
 from tpuprof.report.run_list import runs_result
-from tpuprof.report.screen import Screen
-from tpuprof.report.terminal_table import shortened
+from tpuprof.report.screen import Screen, to_text
+from tpuprof.report.terminal_table import draw_listing, shortened
 from tpuprof.tables.schemas import PARTS
 
 TRACE = fake_trace(4)
@@ -194,6 +194,14 @@ def test_columns_give_way_from_the_least_important() -> None:
     assert headings(200) == ["op", "kind", "count", "total", "self", "mean", "share", *costs, "scope"]
     assert headings(60) == ["op", "kind", "self", "mean", "share"]
     assert headings(40) == ["op", "self", "share"]
+
+
+def test_the_widest_column_gives_way_and_short_words_stay_whole() -> None:
+    fields = (Field("what", "what"), Field("side", "side"), Field("text", "text"))
+    rows = [{"what": "compiler flags", "side": "both", "text": "x" * 300}]
+    text = to_text(draw_listing(Listing("t", "slot", fields, rows, 1), Screen(60)), Screen(60))
+    assert "compiler flags  both  xxx" in text
+    assert max(map(len, text.splitlines())) <= 60
 
 
 def test_names_are_shortened_where_they_differ_least() -> None:

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import re
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -21,6 +22,8 @@ NAME = "step_time"
 UNITS = {"s": PS_PER_S, "ms": PS_PER_MS, "us": PS_PER_US, "ns": PS_PER_NS, "ps": 1}
 _COLUMNS = {f"{NAME}_{unit}": scale for unit, scale in UNITS.items()}
 _EXPECTED = f"{NAME}_s, _ms, _us, _ns or _ps"
+_OTHER_UNITS = frozenset(("m", "min", "mins", "minutes", "h", "hr", "hrs", "hours", "percent", "pct"))
+_RATES = frozenset(("per", "rate", "throughput", "qps", "fps", "speed", "mfu", "tps"))
 _MAX_SHOWN = 60
 
 
@@ -28,8 +31,8 @@ def read_samples(path: str | os.PathLike[str]) -> Samples:
     """The step times in a CSV or JSON lines file, a local path or any fsspec URL.
 
     A CSV file has a column ``step_time_s``, ``_ms``, ``_us``, ``_ns`` or ``_ps`` among any others, or one column
-    alone, whose unit is the end of its name and otherwise seconds. A JSON line is an object with such a key, or a
-    number of seconds. Empty lines are passed over.
+    alone, whose unit is the end of its name and otherwise seconds; a rate or another unit is refused. A JSON line is
+    an object with such a key, or a number of seconds. Empty lines are passed over.
 
     Raises:
         TraceNotFoundError: there is no such file.
@@ -92,6 +95,12 @@ def _column(names: list[str], where: str) -> tuple[int, int]:
             hint="Keep one of these columns.",
         )
     if len(names) == 1:
+        words = re.split(r"[^a-z]+", names[0].lower())
+        if words[-1] in _OTHER_UNITS or not _RATES.isdisjoint(words) or "/" in names[0]:
+            # Taken for seconds, a rate that falls would be an improvement.
+            raise InputError(
+                f"{names[0]!r} is no step time in a unit known here.", where=where, hint=f"Write {_EXPECTED}."
+            )
         unit = names[0].lower().rpartition("_")[2]
         return 0, UNITS.get(unit, PS_PER_S)
     raise InputError(f"None of the {len(names)} columns is the step time.", where=where, hint=f"Call it {_EXPECTED}.")

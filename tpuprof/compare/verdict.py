@@ -18,6 +18,8 @@ from tpuprof.text import clean, plural
 
 __all__ = ["Effect", "Samples", "Thresholds", "Verdict", "judge", "read_samples", "samples_of"]
 
+_ENOUGH_TO_KNOW = 8
+
 
 def judge(
     base: Sequence[Samples],
@@ -54,7 +56,7 @@ def judge(
         captures_base=len(sides[0]),
         captures_new=len(sides[1]),
     )
-    broken = _no_samples(base, new, counts) or _no_time(sides) or _unlike(base, new)
+    broken = _no_samples(base, new, counts) or _no_time(sides) or _unlike(base, new) or _repeated(sides)
     if broken is not None:
         return replace(counts, reason=broken)
     facts = Sides(*([capture_facts(capture, seed) for capture in side] for side in sides), paired=paired)
@@ -103,6 +105,25 @@ def _unlike(base: Sequence[Samples], new: Sequence[Samples]) -> str | None:
     if len(kinds) < 2:
         return None
     return f"unlike hardware: {' and '.join(kinds)}"
+
+
+def _repeated(sides: tuple[Sequence[Samples], Sequence[Samples]]) -> str | None:
+    """Captures are taken as independent, so that one given twice would make its noise look like agreement.
+
+    Equal times of several steps are the same capture; steps that are all equal, as made ones are, do not tell.
+    """
+    for name, side in zip(("base", "new"), sides, strict=True):
+        seen: dict[tuple[float, ...], Samples] = {}
+        for capture in side:
+            times = capture.step_ps
+            if len(times) < _ENOUGH_TO_KNOW or min(times) == max(times):
+                continue
+            first = seen.get(times)
+            if first is not None:
+                names = " and ".join(dict.fromkeys(clean(one.label) or "(unnamed)" for one in (first, capture)))
+                return f"the same capture twice: on the {name} side {names} counts more than once; give each once"
+            seen[times] = capture
+    return None
 
 
 def _too_few(facts: Sides, least: int) -> str | None:

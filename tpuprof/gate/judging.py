@@ -45,7 +45,10 @@ class Kept:
         value = show(self.value, unit)
         if self.status == "pass":
             return f"{name} of {self.capture} is {value}, within its budget ({limits(self.budget)})."
-        limit = show(self.budget.fail if self.status == "fail" else self.budget.warn, unit)
+        passed = self.budget.fail if self.status == "fail" else self.budget.warn
+        limit = show(passed, unit)
+        if limit == value:  # rounded alike, which would read as if it were within its limit
+            value, limit = f"{self.value!r} ({value})", f"{passed!r} ({limit})"
         what = "below" if KINDS[name].least else "above"
         of = "its limit" if self.status == "fail" else "its warning"
         return f"{name} of {self.capture} is {value}, {what} {of} of {limit}."

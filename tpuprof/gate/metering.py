@@ -174,14 +174,16 @@ def read_baseline(path: Path) -> tuple[tuple[float, ...], str] | None:
     if document is None:
         return None
     times: Any = document.get("step_ps")
-    if not isinstance(times, list) or not times or len(cast("list[Any]", times)) > MAX_STEPS:
+    named: Any = document.get("hardware")
+    known = isinstance(named, str) and named != ""  # of what is not known to be alike nothing can pass
+    if not known or not isinstance(times, list) or not times or len(cast("list[Any]", times)) > MAX_STEPS:
         raise InputError("The file is no baseline.", where=str(path), hint="Make it anew with --tpuprof-update.")
     checked: list[float] = []
     for value in cast("list[Any]", times):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e24:
             raise InputError(f"The baseline holds {value!r} as a step time.", where=str(path))
         checked.append(float(value))
-    return tuple(checked), str(document.get("hardware") or "")
+    return tuple(checked), named
 
 
 def write_baseline(path: Path, test: str, meter: Meter) -> None:
@@ -234,7 +236,7 @@ def _against(meter: Meter, stored: tuple[tuple[float, ...], str]) -> Judged:
 
     wanted = meter.wanted
     limits = Thresholds() if wanted.min_effect is None else Thresholds(relative=wanted.min_effect)
-    old = Samples(stored[0], "baseline", stored[1] or None)
+    old = Samples(stored[0], "baseline", stored[1])
     told = judge([old], [Samples(tuple(meter.step_ps), "this test", hardware())], limits)
     outcome = {"regressed": "fail", "cannot_tell": "cannot_tell"}.get(told.verdict, "pass")
     return Judged(cast("Any", outcome), told.reason)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from http.client import HTTPException
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from tpuprof._version import __version__
 from tpuprof.errors import UsageError
@@ -75,22 +77,51 @@ def post(
         sleep: how to wait.
     """
     data = json.dumps(payload, allow_nan=False).encode()
-    headers = {"Content-Type": "application/json", "User-Agent": f"tpuprof/{__version__}"}
-    opener = urllib.request.build_opener(_NoRedirects())
+    address, user = _parted(url)
+    headers = {"Content-Type": "application/json", "User-Agent": f"tpuprof/{__version__}", **user}
     failure = "it was not tried"
     for attempt in range(attempts):
         if attempt:
             sleep(_WAIT_S * 2 ** (attempt - 1))
-        request = urllib.request.Request(url, data=data, headers=headers, method="POST")
-        try:
-            with opener.open(request, timeout=timeout_s):
-                return None
-        except urllib.error.HTTPError as error:
-            failure = f"it answered {error.code}"
-            error.close()
-            if error.code < 500 and error.code not in _AGAIN:
-                return failure
-        except (OSError, HTTPException) as error:
-            reason = getattr(error, "reason", error)
-            failure = f"no answer ({type(reason).__name__})"  # the text of an error may repeat the address
+        request = urllib.request.Request(address, data=data, headers=headers, method="POST")
+        answer = _within(timeout_s, request)
+        if answer is None:
+            return None
+        failure, final = answer
+        if final:
+            return failure
     return failure
+
+
+def _parted(url: str) -> tuple[str, dict[str, str]]:
+    """The address without user and password, and the header that names them: urllib would look up all as a host."""
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    if not at:
+        return url, {}
+    name, colon, password = user.partition(":")
+    token = base64.b64encode(f"{unquote(name)}{colon or ':'}{unquote(password)}".encode()).decode()
+    return urlunsplit(parts._replace(netloc=host)), {"Authorization": f"Basic {token}"}
+
+
+def _within(timeout_s: float, request: urllib.request.Request) -> tuple[str, bool] | None:
+    """One attempt. Its time is measured here, because time-outs of sockets begin anew with each byte that comes in."""
+    answers: list[tuple[str, bool] | None] = []
+    attempt = threading.Thread(target=lambda: answers.append(_attempt(request, timeout_s)), daemon=True)
+    attempt.start()
+    attempt.join(timeout_s)
+    return answers[0] if answers else ("no answer (TimeoutError)", False)
+
+
+def _attempt(request: urllib.request.Request, timeout_s: float) -> tuple[str, bool] | None:
+    """Null if it was taken, else why not and whether that is final."""
+    opener = urllib.request.build_opener(_NoRedirects())
+    try:
+        with opener.open(request, timeout=timeout_s):
+            return None
+    except urllib.error.HTTPError as error:
+        error.close()
+        return f"it answered {error.code}", error.code < 500 and error.code not in _AGAIN
+    except (OSError, HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        return f"no answer ({type(reason).__name__})", False  # the text of an error may repeat the address

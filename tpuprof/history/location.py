@@ -20,6 +20,7 @@ ENVIRONMENT = "TPUPROF_STORE"
 _SQLITE = ("sqlite", "sqlite+pysqlite")
 _POSTGRES = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 _FORMS = "Write a file path, sqlite:///FILE or postgresql://USER@HOST/DATABASE."
+_NO_FILE = re.compile(r"\s*postgres(ql)?(\+\w+)?:|[^/]*:[^@]*@", re.IGNORECASE)
 _SECRET_KEY = re.compile(r"pass|secret|token|key", re.IGNORECASE)
 
 
@@ -59,6 +60,12 @@ def locate(text: str | os.PathLike[str] | None = None, environment: Mapping[str,
         path = data_directory(environment) / "history.db"
         return Location(str(path), path=path, default=True)
     if "://" not in asked:
+        if _NO_FILE.match(asked):  # taken for a path, it would be printed with the password
+            raise UsageError(
+                "The address of the run store cannot be read.",
+                where=f"{MASK}@{asked.rpartition('@')[2]}" if "@" in asked else "",
+                hint=_FORMS,
+            )
         return _file(asked)
     return _address(asked)
 

@@ -46,7 +46,7 @@ def fit(fields: tuple[Field, ...], cells: list[list[str]], room: int, swatch: in
     """The width of each column, 0 for those left out.
 
     Names are shortened first, those of the main columns (rank 0) to a quarter of the room; then the columns of the
-    largest rank go, one by one; what is still too wide then is shortened further.
+    largest rank go, one by one; what is still too wide then is shortened further, the widest first.
     """
     natural = [
         max(len(field.heading), *(cell_len(row[index]) + swatch * (field.role == "kind") for row in cells))
@@ -67,7 +67,9 @@ def fit(fields: tuple[Field, ...], cells: list[list[str]], room: int, swatch: in
     for index in sorted(kept, key=lambda index: fields[index].rank):
         # The main column takes what it needs first, then those of less weight.
         widths[index] += min(natural[index] - widths[index], max(spare(), 0))
-    for index in kept:
+    for index in sorted(
+        kept, key=lambda index: (fields[index].right, -widths[index])
+    ):  # numbers last, short words whole
         widths[index] = max(widths[index] + min(spare(), 0), min(natural[index], _NARROWEST))
     return [widths[index] if index in kept else 0 for index in range(len(fields))]
 
