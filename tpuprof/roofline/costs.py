@@ -33,7 +33,6 @@ class Cost:
         remat: the op as a whole repeats an earlier computation.
         lower_bound: the FLOPs are a lower bound.
         upper_bound: the FLOPs are an upper bound, so that no time follows from them.
-        stated_bytes: bytes in all memories together, where only that is known.
         whole_operands: the bytes are an upper bound, since the op may read less of its operands.
     """
 
@@ -49,7 +48,6 @@ class Cost:
     upper_bound: bool = False
     matmuls: tuple[MatmulShape, ...] = ()
     estimated_cycles: int | None = None
-    stated_bytes: int | None = None
     whole_operands: bool = False
     reason: str | None = None
     note: str | None = None
@@ -136,7 +134,7 @@ def _better(known: Cost, infos: Sequence[OpInfo]) -> Cost:
         bytes_ = _at_least(bytes_, stated.bytes_accessed)
     if flops is not None or stated.flops is None:
         source = known.source if flops is not None else ("trace" if bytes_ is not None else None)
-        return replace(known, source=source, bytes=bytes_, stated_bytes=stated.bytes_accessed, whole_operands=whole)
+        return replace(known, source=source, bytes=bytes_, whole_operands=whole)
     return replace(_stated_flops(known, info, stated, bytes_), whole_operands=whole)
 
 
@@ -156,7 +154,6 @@ def _stated_flops(known: Cost, info: OpInfo, stated: StatedCost, bytes_: Mapping
         vector_flops=0.0 if products else total,
         bytes=bytes_,
         remat=known.remat,
-        stated_bytes=stated.bytes_accessed,
         matmuls=known.matmuls if inferred is None else (inferred,),
         note=_note(inferred) if products else known.note,
         reason=known.reason if bytes_ is None else None,
