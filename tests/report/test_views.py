@@ -312,3 +312,11 @@ def test_a_single_step_has_one_figure_and_devices_without_kind_are_said_so() -> 
     assert "  step 1 ms\n" in text
     mixed = replace(trace, devices=(trace.devices[0], replace(trace.devices[1], kind="TPU v5")))
     assert "2 devices of several kinds" in render_report(build_report(mixed), "md")
+
+
+def test_every_view_for_people_says_why_a_rung_is_not_known() -> None:
+    report = build_report(fake_trace(2))
+    for form in ("table", "md", "html"):
+        assert "No wait for other cores is known." in render_report(
+            report, form, Screen(200) if form == "table" else None
+        )

@@ -159,8 +159,9 @@ def _listing(listing: Listing, figure: str = "") -> str:
         for row, cells in zip(listing.rows, listing.cells(), strict=True)
     )
     title, _, detail = listing.title.partition(": ")
-    extent = f'<p class="soft">{escape(listing.extent())}</p>' if len(listing.rows) < listing.total else ""
-    body = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>{extent}'
+    notes = [listing.extent()] if len(listing.rows) < listing.total else []
+    below = "".join(f'<p class="soft">{escape(note)}</p>' for note in (*notes, *listing.notes))
+    body = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>{below}'
     return _section(title, detail, figure + body)
 
 
