@@ -314,9 +314,11 @@ def test_a_single_step_has_one_figure_and_devices_without_kind_are_said_so() -> 
     assert "2 devices of several kinds" in render_report(build_report(mixed), "md")
 
 
-def test_every_view_for_people_says_why_a_rung_is_not_known() -> None:
+@pytest.mark.parametrize("charts", [True, False])
+def test_every_view_for_people_says_once_why_a_rung_is_not_known(charts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not charts:
+        monkeypatch.setattr("tpuprof.report.html_charts.charts_available", lambda: False)
     report = build_report(fake_trace(2))
     for form in ("table", "md", "html"):
-        assert "No wait for other cores is known." in render_report(
-            report, form, Screen(200) if form == "table" else None
-        )
+        text = render_report(report, form, Screen(200) if form == "table" else None)
+        assert text.count("No wait for other cores is known.") == 1, form

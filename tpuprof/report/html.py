@@ -160,7 +160,8 @@ def _listing(listing: Listing, figure: str = "") -> str:
     )
     title, _, detail = listing.title.partition(": ")
     notes = [listing.extent()] if len(listing.rows) < listing.total else []
-    below = "".join(f'<p class="soft">{escape(note)}</p>' for note in (*notes, *listing.notes))
+    notes += [] if figure else listing.notes  # a figure's caption says them
+    below = "".join(f'<p class="soft">{escape(note)}</p>' for note in notes)
     body = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>{below}'
     return _section(title, detail, figure + body)
 
