@@ -154,7 +154,7 @@ def _step(name: str, row: Mapping[str, Any]) -> PublishedStep:
     capacity = re.search(r"capacity_factor ([\d.]+\d)", str(row.get("notes") or ""))
     job = Job(
         model, int(sequences), sequence, policy_of_row(row["remat"]), str(row["dtype"]),
-        capacity=float(capacity[1]) if capacity else 1.0,
+        capacity=float(capacity[1]) if capacity else None,
     )  # fmt: skip
     wrong = problems(job, layout, where)
     if wrong:
@@ -184,6 +184,9 @@ def model_of_row(row: Mapping[str, Any]) -> ModelConfig:
     if given.get("attention") != "mla":
         given.pop("attention", None)
         given.pop("mla", None)
+    if given.get("shared_experts") and not given.get("dense_layers_first") and given.get("moe_layer_step", 1) == 1:
+        # Without dense layers the width of a dense MLP can only be that of what all tokens pass beside the experts.
+        given.setdefault("d_ff_shared", given.get("d_ff"))
     for key in ("shared_experts", "dense_layers_first"):
         if not given.get(key):
             given.pop(key, None)

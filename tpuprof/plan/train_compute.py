@@ -14,14 +14,21 @@ from tpuprof.perfmodel.matmul import Matmul
 from tpuprof.plan.matmuls import LayerMatmul, layer_matmuls
 from tpuprof.plan.model import Attention, Experts, Layer
 from tpuprof.plan.remat import RematPolicy, recomputed
+from tpuprof.plan.train_experts import Dispatch, dispatch, grouped_rows
 from tpuprof.plan.train_profile import Efficiency
 
 _SPLIT_ROWS = frozenset({"attention_out", "mlp_out", "shared_mlp_out"})
 """Matmuls whose contracted dimension tensor parallelism splits; it splits the output of the others."""
 _WHOLE = frozenset({"query_latent", "kv_latent", "router"})
 """Small ones that every device of a tensor-parallel group does for its share of the tokens."""
+_SAME_INPUT = frozenset({"value", "kv_latent", "up", "shared_up"})
+"""Matmuls that read what the one before them reads, so that its conversion to a narrow type serves both."""
 ATTENTION_BACKWARD = 2.5
 """Operations of a fused attention kernel's backward pass over those of its forward pass: five products, not two."""
+
+
+NARROW = frozenset({"fp8", "int8"})
+"""Types that activations are converted to before a matmul."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +59,10 @@ class LayerTime:
     Args:
         matmuls: forward and backward.
         attention: kernels, forward and backward.
-        elementwise: forward and backward.
+        elementwise: forward and backward, conversion to narrow types included.
         recompute: what of all of these is done a second time; beside the others.
         forward: of the first pass alone, everything together.
+        dispatch: of tokens to experts and back, forward and backward.
     """
 
     matmuls: float
@@ -62,11 +70,12 @@ class LayerTime:
     elementwise: float
     recompute: float
     forward: float
+    dispatch: float = 0.0
 
     @property
     def total(self) -> float:
         """Of everything."""
-        return self.matmuls + self.attention + self.elementwise + self.recompute
+        return self.matmuls + self.attention + self.elementwise + self.recompute + self.dispatch
 
 
 @lru_cache(maxsize=64)
@@ -92,7 +101,7 @@ def device_of(chip: Chip, dtype: str) -> Device:
 @lru_cache(maxsize=8192)
 def layer_time(
     layer: Layer, device: Device, profile: Efficiency, tokens: float, sequence: int, tensor: int, expert: int,
-    policy: RematPolicy, capacity: float = 1.0,
+    policy: RematPolicy, capacity: float | None = None,
 ) -> LayerTime:  # fmt: skip
     """Time of one layer on one device for so many tokens of its own.
 
@@ -101,13 +110,18 @@ def layer_time(
         sequence: keys that a causal query of the end of a sequence sees; fewer with a window.
         tensor: degree of tensor parallelism.
         expert: devices over which routed experts are split.
-        capacity: rows that experts compute over those that are routed to them.
+        capacity: rows of an expert over its even share, where there are so many places and the rest is dropped; null
+            if experts take whatever comes.
     """
     again = recomputed(layer, policy)
-    forward = backward = repeated = 0.0
-    for output, part in _shares(layer, tokens, sequence, tensor, expert, capacity):
+    forward = backward = repeated = narrowed = widened = 0.0
+    for output, part in _shares(layer, tokens, sequence, tensor, expert, capacity, profile.group_tile):
         once = _matmul_time(part, device, profile)
         forward += once
+        into, out = _conversion_times(layer, output, part, device, profile)
+        narrowed += into
+        widened += out
+        repeated += into if output in again else 0.0
         # The gradient of the input and that of the weight: as many operations each, on other shapes.
         backward += _matmul_time(Matmul(part.m, part.k, part.n, part.batch), device, profile)
         backward += _matmul_time(Matmul(part.k, part.n, part.m, part.batch), device, profile)
@@ -117,9 +131,11 @@ def layer_time(
     backward_loops = loops * profile.factor("backward")
     share = _recomputed_share(layer, again)
     repeated += (kernel if "context" in again else 0.0) + loops * share
+    there, back = _dispatch_times(dispatch(layer, tokens, sequence, expert, capacity, tensor), device, profile)
+    repeated += there if "dispatched" in again else 0.0
     return LayerTime(
-        forward + backward, kernel * (1 + ATTENTION_BACKWARD), loops + backward_loops, repeated,
-        forward + kernel + loops,
+        forward + backward, kernel * (1 + ATTENTION_BACKWARD), loops + backward_loops + narrowed + widened, repeated,
+        forward + kernel + loops + narrowed + there, there + back,
     )  # fmt: skip
 
 
@@ -152,23 +168,26 @@ def kernel_pairs(sequence: int, window: int | None, block: int, blocks: int) -> 
 
 
 def _shares(
-    layer: Layer, tokens: float, sequence: int, tensor: int, expert: int, capacity: float
+    layer: Layer, tokens: float, sequence: int, tensor: int, expert: int, capacity: float | None, tile: int
 ) -> Iterator[tuple[str, Matmul]]:
     """The matmuls of weights, as one device does them."""
     rows = max(1, ceil(tokens))
     for found in layer_matmuls(layer, 1, max(sequence, 1)):
         if not found.weights:
             continue
-        yield found.output, _share(found, layer, rows, tensor, expert, capacity)
+        yield found.output, _share(found, layer, rows, tensor, expert, capacity, tile)
 
 
-def _share(found: LayerMatmul, layer: Layer, rows: int, tensor: int, expert: int, capacity: float) -> Matmul:
+def _share(
+    found: LayerMatmul, layer: Layer, rows: int, tensor: int, expert: int, capacity: float | None, tile: int
+) -> Matmul:
     whole = found.matmul
     n, k, batch, m = whole.n, whole.k, 1, rows
     mlp = layer.mlp
     if found.part == "experts" and isinstance(mlp, Experts):
         batch = max(1, mlp.count // expert)
-        m = max(1, ceil(rows * mlp.top_k * capacity / batch))
+        m = max(1, ceil(rows * mlp.top_k * (capacity or 1.0) / batch))
+        m = grouped_rows(m, batch, tile) if capacity is None else m
     if found.output in _WHOLE:
         m = max(1, ceil(rows / tensor))
     elif found.output in _SPLIT_ROWS:
@@ -206,9 +225,34 @@ def _elementwise_time(layer: Layer, device: Device, profile: Efficiency, tokens:
     width = profile.factor("width") * layer.width
     if isinstance(mlp, Experts):
         hidden = mlp.top_k * mlp.hidden + mlp.shared_hidden
-        width += 4 * mlp.top_k * layer.width  # tokens are copied to their experts and back
     elements = width + profile.factor("heads") * heads + profile.factor("hidden") * hidden
     return packed_bytes("bf16", tokens * elements) / tensor / (device.bandwidth * profile.memory)
+
+
+def _conversion_times(
+    layer: Layer, output: str, shape: Matmul, device: Device, profile: Efficiency
+) -> tuple[float, float]:
+    """Seconds that operands of a forward matmul, and the gradient of its output, take to become narrow."""
+    if device.dtype not in NARROW or output == "router":
+        return 0.0, 0.0
+    shared = output in _SAME_INPUT or (output == "key" and isinstance(layer.attention, Attention))
+    shared = shared and not (output.endswith("up") and not layer.mlp.gated)
+    inputs = shape.n * shape.k + (0 if shared else shape.m * shape.k)
+    rate = device.bandwidth * profile.memory / profile.factor("narrow_bytes")
+    return inputs * shape.batch / rate, shape.m * shape.n * shape.batch / rate
+
+
+def _dispatch_times(found: Dispatch | None, device: Device, profile: Efficiency) -> tuple[float, float]:
+    """Seconds forward and backward."""
+    if found is None:
+        return 0.0, 0.0
+    moving = found.gathered / (device.bandwidth * profile.gather)
+    streaming = found.streamed / (device.bandwidth * profile.memory)
+    products, backward = (
+        sum(_matmul_time(shape, device, profile) for shape in shapes)
+        for shapes in (found.products, found.backward_products)
+    )
+    return moving + streaming + products, moving + streaming * profile.factor("backward") + backward
 
 
 def _recomputed_share(layer: Layer, again: frozenset[str]) -> float:

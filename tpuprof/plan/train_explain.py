@@ -22,6 +22,7 @@ _FORMULAS = {
     "matmul": "sum of layers and microbatches of 3 * max(padded FLOPs / (e_mm * C), bytes / (e_mem * W)) + launches",
     "attention": f"(1 + {ATTENTION_BACKWARD}) * FLOPs of blocks that the mask leaves, heads padded / (e_attn * C_bf16)",
     "elementwise": "elements per token * bytes / (e_mem * W), forward and backward",
+    "dispatch": "rows of tokens gathered at e_gather * W, or products with masks where tokens are dropped",
     "recompute": "forward work whose outputs the policy does not keep",
     "head": "3 * output matmul, and logits of 32 bits written and read twice",
     "optimizer": "state read and written / (e_mem * W)",

@@ -84,7 +84,7 @@ class Job:
         dtype: of the matmuls: ``bf16``, ``fp8``, ``int8``.
         types: of weights, gradients and optimizer state.
         offload_optimizer: the optimizer state is in the host's memory.
-        capacity: rows of an expert over its even share.
+        capacity: rows of an expert over its even share, where what is above is dropped; null if nothing is.
         logits: type of the logits in memory; XLA fuses what converts them, other frameworks hold them in f32.
     """
 
@@ -95,7 +95,7 @@ class Job:
     dtype: str = "bf16"
     types: StateTypes = _MAXTEXT
     offload_optimizer: bool = False
-    capacity: float = 1.0
+    capacity: float | None = None
     logits: str = "bf16"
 
     @property

@@ -33,7 +33,10 @@ class Efficiency:
             stands in; null if there is none.
         attention_block: rows and columns of the blocks of an attention kernel, at most.
         attention_blocks: blocks that a shorter sequence is cut into.
-        elementwise: factors of elementwise traffic by ``width``, ``heads``, ``hidden`` and ``backward``.
+        elementwise: factors of elementwise traffic by ``width``, ``heads``, ``hidden`` and ``backward``, and
+            ``narrow_bytes``, which an element that becomes narrow moves.
+        group_tile: rows of a tile of a grouped matmul at most.
+        gather: share of the HBM bandwidth that rows reach which are gathered in any order.
         source: where the shares come from.
     """
 
@@ -54,6 +57,8 @@ class Efficiency:
     attention_blocks: int
     elementwise: tuple[tuple[str, float], ...]
     source: str
+    group_tile: int
+    gather: float
 
     def scaled(self, factor: float, name: str, source: str) -> Efficiency:
         """The same with matmuls, attention and memory faster by a factor, as a calibration leaves it.
@@ -104,6 +109,8 @@ def efficiency(chip: str) -> Efficiency:
         attention_blocks=table["attention"]["blocks_of_a_sequence"],
         elementwise=tuple((key, float(value)) for key, value in loops.items() if key != "source"),
         source=own["source"],
+        group_tile=table["experts"]["tile_rows"],
+        gather=own.get("gather", table["experts"]["gather"]),
         **shares,
     )
 
@@ -113,7 +120,7 @@ def assumptions() -> tuple[str, ...]:
     table = _table()
     return tuple(
         f"{name}: {table[name]['source']}"
-        for name in ("overlap", "steps", "attention", "offload", "host", "elementwise")
+        for name in ("overlap", "steps", "attention", "experts", "offload", "host", "elementwise")
     )
 
 

@@ -21,11 +21,11 @@ from tpuprof.plan.train_placement import Piece, place
 from tpuprof.plan.train_profile import Efficiency, efficiency
 
 PARTS = (
-    "matmul", "attention", "elementwise", "recompute", "head", "optimizer", "communication", "network", "bubble",
-    "offload", "overhead",
+    "matmul", "attention", "elementwise", "dispatch", "recompute", "head", "optimizer", "communication", "network",
+    "bubble", "offload", "overhead",
 )  # fmt: skip
 """Parts of a step that add up to it: computation first, then exposed communication, and what else is waited for."""
-_COMPUTE = ("matmul", "attention", "elementwise", "recompute", "head", "optimizer")
+_COMPUTE = ("matmul", "attention", "elementwise", "dispatch", "recompute", "head", "optimizer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class StepEstimate:
         """What a step spends the most on: ``compute``, ``memory``, ``communication``, ``bubble`` or ``host``."""
         named = {
             "compute": sum(self.parts[name] for name in ("matmul", "attention", "recompute", "head")),
-            "memory": self.parts["elementwise"] + self.parts["optimizer"],
+            "memory": sum(self.parts[name] for name in ("elementwise", "dispatch", "optimizer")),
             "communication": self.parts["communication"] + self.parts["network"],
             "bubble": self.parts["bubble"],
             "host": self.parts["offload"],
@@ -131,7 +131,7 @@ def estimate(
     held = memory_of(job, layout) if memory is None else memory
     micro = layout.accumulation
     tokens = job.tokens / (layout.batch_ways * layout.context * micro)
-    sums = {"matmul": 0.0, "attention": 0.0, "elementwise": 0.0, "recompute": 0.0}
+    sums = {"matmul": 0.0, "attention": 0.0, "elementwise": 0.0, "dispatch": 0.0, "recompute": 0.0}
     for layer, number in job.model.layer_counts.items():
         one: LayerTime = layer_time(
             layer, device, profile, tokens, job.sequence, layout.tensor, layout.expert, job.policy, job.capacity
@@ -140,6 +140,7 @@ def estimate(
         sums["matmul"] += count * one.matmuls
         sums["attention"] += count * one.attention
         sums["elementwise"] += count * one.elementwise
+        sums["dispatch"] += count * one.dispatch
         sums["recompute"] += count * one.recompute
     # With a pipeline the last stage has the head; the others wait for it as for any slow stage.
     sums["head"] = micro * head_time(job.model.width, job.model.vocab, device, profile, tokens, layout.tensor)
