@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tpuprof.cli.plan import SUBCOMMANDS, command
+from tpuprof.plan.published import read_rows
 
 PUBLISHED = Path(__file__).parents[1] / "data" / "published_perf.json"
 GIVEN: tuple[str, ...] = (
@@ -171,7 +172,27 @@ def test_validate_gives_every_row(run: Run) -> None:
     code, out, _ = run("validate", "--published", str(PUBLISHED))
     assert code == 0
     assert "leave-one-out" in out
-    code, _, err = run("validate", "--published")
-    assert code == 2
-    assert "no file of measurements" in err
+    assert "Predicted servers" in out
     assert run("validate", "none.json")[0] == 3
+
+
+def test_validate_brings_measurements_along(run: Run) -> None:
+    code, out, _ = run("validate", "--published", "--json")
+    assert code == 0
+    document = json.loads(out)
+    assert document["source"] == "published.json, built in"
+    assert [row["id"] for row in document["rows"]] == [row["id"] for row in read_rows(PUBLISHED)]
+    # Steps and servers are counted apart, and each row says in which unit it was measured.
+    assert (document["counted"], document["serving_counted"]) == (56, 7)
+    assert {score["group"] for score in document["serving_scores"]} == {"tpu7x", "v6e", "all"}
+    by_kind = {kind: [row for row in document["rows"] if row["kind"] == kind and row["predicted"]]
+               for kind in ("training", "serving")}  # fmt: skip
+    assert {row["unit"] for row in by_kind["training"]} == {"s"}
+    assert {row["unit"] for row in by_kind["serving"]} == {"token/s"}
+    for row in (*by_kind["training"], *by_kind["serving"]):
+        assert row["error"] == pytest.approx(row["predicted"] / row["measured"] - 1)
+    for support, kind in (("support", "training"), ("serving_support", "serving")):
+        assert sum(entry["predicted"] for entry in document[support]) == len(by_kind[kind])
+        assert {"chip", "models", "axes", "chips_least", "chips_most"} <= set(document[support][0])
+    assert sum(entry["count"] for entry in document["unsupported_by_reason"]) == document["unsupported"]
+    assert len({tuple(row) for row in document["rows"]}) == 1  # all rows have the same keys

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +11,25 @@ from statistics import median
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tests.accuracy.bundle import BUNDLE, bundle
 from tpuprof.errors import InputError
-from tpuprof.plan.published import PublishedStep, Unsupported, published_memory, published_step, read_rows
+from tpuprof.plan.model import Experts
+from tpuprof.plan.published import (
+    PublishedStep,
+    Unsupported,
+    bundled_rows,
+    model_of_row,
+    published_memory,
+    published_step,
+    read_rows,
+)
+from tpuprof.plan.serve.validation import served_rows
 from tpuprof.plan.train_profile import Efficiency, efficiency
 from tpuprof.plan.validation import scores, support, validate, worst
+from tpuprof.report.validation import validation_result
 
 FILE = Path(__file__).parents[1] / "data" / "published_perf.json"
 ROWS = read_rows(FILE)
@@ -161,4 +176,74 @@ def test_files_that_are_none_are_errors(tmp_path: Path) -> None:
             read_rows(path)
     path.write_text(json.dumps([{}]), encoding="utf-8")
     (found,) = validate(read_rows(path))
-    assert found.reason == "a None measurement: only training steps are predicted so far"
+    assert found.reason == "a None measurement: only training and serving are predicted"
+
+
+def test_the_measurements_of_the_package_are_those_of_the_tests() -> None:
+    assert BUNDLE.read_text(encoding="utf-8") == bundle(json.loads(FILE.read_text(encoding="utf-8"))["rows"])
+    assert validate(bundled_rows()) == FOUND
+    assert all(row["source"] for row in bundled_rows())
+
+
+def test_rows_share_models_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    shared = {"models": {"small": {"name": "small", "layers": 2, "vocab": 8}}, "rows": [
+        {"id": "a", "model": {"like": "small", "layers": 3, "seq_len": 4}}, {"id": "b", "model": {"name": "own"}},
+    ]}  # fmt: skip
+    path.write_text(json.dumps(shared), encoding="utf-8")
+    first, second = read_rows(path)
+    assert first["model"] == {"name": "small", "layers": 3, "vocab": 8, "seq_len": 4}  # a row's own values come first
+    assert second["model"] == {"name": "own"}
+    for like in ("large", 3, None, ["small"]):
+        path.write_text(json.dumps({"models": {"small": {}}, "rows": [{"model": {"like": like}}]}), encoding="utf-8")
+        with pytest.raises(InputError, match="The file has no model"):
+            read_rows(path)
+
+
+WILD = (None, True, -1, 0, 1e308, math.nan, math.inf, "", "x", [], [1], {}, {"a": 1}, 10**400)
+PLACES = [
+    (name, key, inner)
+    for name in ("perf-0013", "perf-0041", "perf-0482", "perf-0514")
+    for key, value in _row(name).items()
+    for inner in (None, *(value if isinstance(value, dict) else ()))
+]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(PLACES), st.sampled_from(WILD))
+def test_no_value_in_a_row_is_an_error(place: tuple[str, str, str | None], value: Any) -> None:
+    name, key, inner = place
+    row = _row(name)
+    row[key] = value if inner is None else row[key] | {inner: value}
+    (found,) = validate([row])
+    assert found.predicted_s is None or 0 < found.predicted_s < math.inf
+    for one in served_rows([row]).values():
+        assert one.found.predicted is None or 0 < one.found.predicted < math.inf
+    json.dumps(validation_result([found], "a file", served_rows([row])).document)
+
+
+def test_stated_operations_show_what_a_row_leaves_out() -> None:
+    # Gemma 4 E2B has wider MLPs in its later layers, which the row does not say; MaxText's TFLOP/s do.
+    found = published_step(_row("perf-0004"))
+    assert isinstance(found, PublishedStep)
+    assert found.stated_work == pytest.approx(1.31, abs=0.01)
+    why = next(row.why for row in FOUND if row.row == "perf-0004")
+    assert why.startswith("the TFLOP/s that it states are 1.31 times those of the dimensions that it states")
+    for row in FOUND:
+        made = published_step(_row(row.row))
+        if (
+            isinstance(made, PublishedStep)
+            and made.stated_work is not None
+            and row.row not in ("perf-0004", "perf-0026")
+        ):
+            assert made.stated_work == pytest.approx(1, abs=0.02)
+
+
+def test_what_all_tokens_pass_beside_the_experts_has_its_own_width() -> None:
+    # Gemma 4 26B has no dense layer, so that its d_ff can only be that of the MLP beside the experts.
+    (layer, *_) = model_of_row(_row("perf-0006")).layers
+    assert isinstance(layer.mlp, Experts)
+    assert (layer.mlp.hidden, layer.mlp.shared_hidden) == (704, 2112)
+    last = model_of_row(_row("perf-0000")).layers[-1]
+    assert isinstance(last.mlp, Experts)
+    assert (last.mlp.hidden, last.mlp.shared_hidden) == (2048, 2048)  # here d_ff is that of the dense layers

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from math import prod
 from pathlib import Path
 from typing import Any, cast
@@ -21,6 +23,10 @@ from tpuprof.plan.remat import RematPolicy, custom_policy, remat_policy
 from tpuprof.plan.table import KEYS, model_of_table
 from tpuprof.plan.train_layout import Job, Layout, problems
 
+BUNDLED = "published.json"
+"""The file of measurements that the package holds."""
+STRANGE = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError)
+"""What fields of other kinds and sizes than expected lead to, in files of other people."""
 _MOST_BYTES = 50_000_000
 _MOST_ROWS = 100_000
 _POLICIES = {
@@ -45,6 +51,8 @@ class PublishedStep:
         source: what it follows from: ``step_time_s``, ``tokens_per_s_per_chip`` or ``tflops_per_chip``.
         counts: it belongs in error statistics: it is no upper bound and was checked against its document.
         why_not: why it does not.
+        stated_work: operations of a step by the TFLOP/s and the time that the row states, over those of its model; null
+            where it does not state both, or not how attention was counted.
     """
 
     row: str
@@ -55,6 +63,7 @@ class PublishedStep:
     source: str
     counts: bool
     why_not: str = ""
+    stated_work: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,27 +92,53 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         table: Any = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise InputError("The file of measurements is no JSON.", where=where, why=str(error)) from error
-    rows: Any = cast("dict[str, Any]", table).get("rows") if isinstance(table, dict) else table
+    return _rows_of(table, where)
+
+
+def bundled_rows() -> list[dict[str, Any]]:
+    """The rows that the package brings along, each with its source."""
+    return _rows_of(json.loads(files("tpuprof.plan").joinpath(BUNDLED).read_text("utf-8")), BUNDLED)
+
+
+def _rows_of(table: Any, where: str) -> list[dict[str, Any]]:
+    whole = cast("dict[str, Any]", table) if isinstance(table, dict) else {"rows": table}
+    rows, models = whole.get("rows"), whole.get("models")
     if not isinstance(rows, list) or len(cast("list[Any]", rows)) > _MOST_ROWS:
         raise InputError("The file holds no list of rows.", where=where, hint="It needs the key rows: one object each.")
-    found = cast("list[Any]", rows)
-    for index, row in enumerate(found):
+    known = cast("dict[str, Any]", models) if isinstance(models, dict) else {}
+    found: list[dict[str, Any]] = []
+    for index, row in enumerate(cast("list[Any]", rows)):
         if not isinstance(row, dict):
             raise InputError(f"Row {index} is no object.", where=where)
-    return cast("list[dict[str, Any]]", found)
+        found.append(_whole(cast("dict[str, Any]", row), known, f"{where}, row {index}"))
+    return found
+
+
+def _whole(row: dict[str, Any], models: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """A row with the dimensions of the model that it names by ``like``; what it states itself comes first."""
+    model: Any = row.get("model")
+    if not isinstance(model, dict) or "like" not in model:
+        return row
+    own = cast("dict[str, Any]", model)
+    shared: Any = models.get(own["like"]) if isinstance(own["like"], str) else None
+    if not isinstance(shared, dict):
+        raise InputError(
+            f"The file has no model {str(own['like'])[:60]!r}.", where=where,
+            hint="Models that rows name by like stand under the key models.",
+        )  # fmt: skip
+    stated = {key: value for key, value in own.items() if key != "like"}
+    return {**row, "model": cast("dict[str, Any]", shared) | stated}
 
 
 def published_step(row: Mapping[str, Any]) -> PublishedStep | Unsupported:
     """What a row measured, or why it cannot be predicted; never an error."""
     name = str(row.get("id", "without id"))
-    reason = _outside(row)
-    if reason:
-        return Unsupported(name, reason)
     try:
-        return _step(name, row)
+        reason = _outside(row)
+        return Unsupported(name, reason) if reason else _step(name, row)
     except UsageError as error:
         return Unsupported(name, " ".join(part for part in (error.what, error.why) if part))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except STRANGE as error:
         return Unsupported(name, f"a field is missing or of another kind: {type(error).__name__} {error}")
 
 
@@ -119,13 +154,16 @@ def published_memory(row: Mapping[str, Any]) -> tuple[Job, Layout, float] | None
             policy = _TORCHTITAN if row["remat"]["policy"] == "selective" else job.policy
             job = replace(job, policy=policy, logits="f32")
         return job, _layout(row, int(row.get("slices") or 1)), float(peak)
-    except (UsageError, KeyError, TypeError, ValueError, AttributeError):
+    except (UsageError, *STRANGE):
         return None
 
 
 def _outside(row: Mapping[str, Any]) -> str:
     if row.get("kind") != "training":
-        return f"a {row.get('kind')} measurement: only training steps are predicted so far"
+        apart = (
+            "servers are predicted apart" if row.get("kind") == "serving" else "only training and serving are predicted"
+        )
+        return f"a {row.get('kind')} measurement: {apart}"
     if not row.get("chip"):
         return "the chip is not stated"
     if "not_a_language_model" in (row.get("flags") or []):
@@ -151,20 +189,24 @@ def _step(name: str, row: Mapping[str, Any]) -> PublishedStep:
     sequences = row.get("global_batch_seqs") or round(row["global_batch_tokens"] / sequence)
     where = slice_of_row(row)
     layout = _layout(row, where.slices)
-    capacity = re.search(r"capacity_factor ([\d.]+\d)", str(row.get("notes") or ""))
+    noted = re.search(r"capacity_factor ([\d.]+\d)", str(row.get("notes") or ""))
+    capacity = row.get("moe_capacity") or (noted[1] if noted else None)
     job = Job(
         model, int(sequences), sequence, policy_of_row(row["remat"]), str(row["dtype"]),
-        capacity=float(capacity[1]) if capacity else None,
+        capacity=None if capacity is None else float(capacity),
     )  # fmt: skip
     wrong = problems(job, layout, where)
     if wrong:
         raise UsageError(f"The layout is not possible here: {'; '.join(wrong)}.")
     measured, source = _measured(row, job, where)
+    if not 0 < measured < math.inf:
+        raise UsageError(f"A step of {measured} s is stated.")
     why = "an upper bound: the step includes other work" if row.get("upper_bound") else ""
     why = why or ("not checked against its source" if row.get("unverified") else "")
     if source in (row.get("unverified_fields") or []):
         why = why or f"{source} was not checked against its source"
-    return PublishedStep(name, job, layout, where, measured, source, not why, why)
+    work = _stated_work(row, job, where, measured) if source == "step_time_s" else None
+    return PublishedStep(name, job, layout, where, measured, source, not why, why, work)
 
 
 def model_of_row(row: Mapping[str, Any]) -> ModelConfig:
@@ -259,3 +301,11 @@ def _measured(row: Mapping[str, Any], job: Job, where: Slice) -> tuple[float, st
         flops = model_flops(job.model, job.sequences, job.sequence, masking=masking).training
         return flops / (float(found["tflops_per_chip"]) * 1e12 * where.n_chips), "tflops_per_chip"
     raise UsageError("No step time, throughput or TFLOP/s is stated.")
+
+
+def _stated_work(row: Mapping[str, Any], job: Job, where: Slice, seconds: float) -> float | None:
+    rate, masking = row["measured"].get("tflops_per_chip"), _CONVENTIONS.get(str(row.get("flop_convention")))
+    if not rate or masking is None:
+        return None
+    flops = model_flops(job.model, job.sequences, job.sequence, masking=masking).training
+    return float(rate) * 1e12 * where.n_chips * seconds / flops

@@ -40,8 +40,9 @@ class Dispatch:
 def grouped_rows(rows: int, groups: int, tile: int) -> int:
     """Rows per group that a grouped kernel computes, when groups end anywhere in tiles of so many rows.
 
-    A tile in which a group ends is computed once more for the next group, so that there is one tile more per group
-    but the last. Kernels for small groups have small tiles, at best as large as a group.
+    A tile in which a group ends is computed once more for the next group: one tile more per group but the last,
+    except where a group happens to end with its tile. Kernels for small groups have small tiles, at best as large as
+    a group.
 
     Args:
         rows: of each group.
@@ -49,7 +50,7 @@ def grouped_rows(rows: int, groups: int, tile: int) -> int:
         tile: rows of a tile at most.
     """
     edge = min(tile, rows)
-    return rows + ceil(edge * (groups - 1) / groups)
+    return rows + ceil((edge - 1) * (groups - 1) / groups)
 
 
 def dispatch(

@@ -10,13 +10,17 @@ from statistics import median
 from typing import Any
 
 from tpuprof.errors import UsageError
-from tpuprof.plan.published import PublishedStep, Unsupported, published_memory, published_step
+from tpuprof.plan.published import STRANGE, PublishedStep, Unsupported, published_memory, published_step
 from tpuprof.plan.train_profile import Efficiency, efficiency
 from tpuprof.plan.train_step import StepEstimate, estimate, memory_of
 
 CALIBRATED = "one efficiency per chip, from the other rows of that chip"
-_FEWEST = 2
+FEWEST = 2
 """Other rows of a chip that a calibration needs; with fewer the uncalibrated prediction stands."""
+_ROUNDING = 0.05
+"""By what published operations may differ from the model's before something must be missing in one of them."""
+_NOTICED = 0.03
+_WIDE = 12_288
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class Validated:
         why: what in the row the model does not know of.
         measured_memory_bytes, predicted_memory_bytes, memory_error: peak per device where the row states one, also of
             rows whose step is not predicted.
+        kind: of the measurement, as the row states it.
     """
 
     row: str
@@ -58,6 +63,7 @@ class Validated:
     measured_memory_bytes: float | None = None
     predicted_memory_bytes: float | None = None
     memory_error: float | None = None
+    kind: str = "training"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +110,21 @@ def scores(rows: Sequence[Validated]) -> tuple[Score, ...]:
             groups[str(row.chip)].append(row)
             groups["all"].append(row)
     order = [*sorted(name for name in groups if name != "all"), *(["all"] if groups else [])]
-    return tuple(_score(name, groups[name]) for name in order)
+    return tuple(
+        score_of(name, [row.error for row in groups[name]], [row.calibrated_error for row in groups[name]])
+        for name in order
+    )
+
+
+def score_of(name: str, errors: Sequence[float | None], calibrated: Sequence[float | None]) -> Score:
+    """The score of rows with these signed errors, of which one at least is known."""
+    known = [error for error in errors if error is not None]
+    sizes = sorted(map(abs, known))
+    again = [abs(error) for error in calibrated if error is not None]
+    return Score(
+        name, len(errors), median(known), median(sizes), sizes[min(len(sizes) - 1, int(0.9 * len(sizes)))],
+        median(again) if again else None,
+    )  # fmt: skip
 
 
 def worst(rows: Sequence[Validated], count: int = 10) -> tuple[Validated, ...]:
@@ -133,6 +153,8 @@ def _predict(
         return found, estimate(found.job, found.layout, found.where, profiles(found.where.chip.name))
     except UsageError as error:
         return Unsupported(found.row, error.what)
+    except STRANGE as error:
+        return Unsupported(found.row, f"its sizes are out of range: {type(error).__name__} {error}")
 
 
 def _validated(
@@ -143,14 +165,14 @@ def _validated(
     name = model.get("name") if isinstance(model, Mapping) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     named: dict[str, Any] = {
         "row": str(row.get("id", "without id")), "chip": row.get("chip"), "model": name, "scale": row.get("n_chips"),
-        **_memory(row),
+        "kind": str(row.get("kind")), **_memory(row),
     }  # fmt: skip
     if isinstance(found, Unsupported):
         return Validated(**named, reason=found.reason)
     step, predicted = found
     others = [value for other, value in by_chip.get(step.where.chip.name, ()) if other != step.row]
     calibrated = predicted.seconds
-    if len(others) >= _FEWEST:
+    if len(others) >= FEWEST:
         calibrated += predicted.compute * (1 / median(others) - 1)
     return Validated(
         **named, measured_s=step.measured_s, predicted_s=predicted.seconds,
@@ -166,15 +188,25 @@ def _memory(row: Mapping[str, Any]) -> dict[str, float]:
     if found is None:
         return {}
     job, layout, peak = found
-    total = memory_of(job, layout)["total"]
+    try:
+        total = memory_of(job, layout)["total"]
+    except (UsageError, *STRANGE):
+        return {}
     return {"measured_memory_bytes": peak, "predicted_memory_bytes": total, "memory_error": total / peak - 1}
 
 
 def _explained(step: PublishedStep, predicted: StepEstimate) -> str:
     """What in the row is outside what the model knows, for the list of the worst."""
     said: list[str] = []
+    error = predicted.seconds / step.measured_s - 1
+    if step.stated_work is not None and abs(step.stated_work - 1) > _ROUNDING:
+        said.append(
+            f"the TFLOP/s that it states are {step.stated_work:.2f} times those of the dimensions that it states: the "
+            "model has more than the row says" if step.stated_work > 1 else
+            f"the TFLOP/s that it states are only {step.stated_work:.2f} times those of the dimensions that it states"
+        )  # fmt: skip
     if any("experts" in layer.kind for layer in step.job.model.layer_counts):
-        said.append("kernels and dispatch of experts are taken as efficient as dense matmuls")
+        said.append("kernels of experts differ in their tiles, and in what gathers tokens")
     if any("mla" in layer.kind for layer in step.job.model.layer_counts):
         said.append("attention on latent vectors is taken as efficient as plain attention")
     if step.where.slices > 4:
@@ -183,18 +215,12 @@ def _explained(step: PublishedStep, predicted: StepEstimate) -> str:
         said.append("the size of the attention kernel's blocks is assumed, which decides the work inside windows")
     if step.job.model.width <= 2560:
         said.append("a small model: short ops, whose fixed times and element-wise work weigh most")
-    if step.job.dtype != "bf16":
-        said.append("conversion to the narrow type is not counted")
-    if step.layout.tensor == 1 and predicted.parts["communication"] > 0.03 * predicted.seconds:
-        said.append("more of the gathers of weights may be exposed than assumed")
+    hidden = sum(moved.seconds - moved.exposed for moved in predicted.collectives)
+    if error < 0 and hidden > _NOTICED * predicted.seconds:
+        bare = (predicted.seconds + hidden) / step.measured_s - 1
+        said.append(
+            f"more collectives may show than the assumed share: with none hidden the error would be {bare:+.1%}"
+        )
+    if error > 0 and step.job.model.width >= _WIDE:
+        said.append("matmuls this large reach more of the peak than the one efficiency that stands for all")
     return "; ".join(said) or "one efficiency stands for all programs of the chip, whatever flags and kernels they used"
-
-
-def _score(name: str, rows: Sequence[Validated]) -> Score:
-    errors = [row.error for row in rows if row.error is not None]
-    sizes = sorted(map(abs, errors))
-    again = [abs(row.calibrated_error) for row in rows if row.calibrated_error is not None]
-    return Score(
-        name, len(rows), median(errors), median(sizes), sizes[min(len(sizes) - 1, int(0.9 * len(sizes)))],
-        median(again) if again else None,
-    )  # fmt: skip

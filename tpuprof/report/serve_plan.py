@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 from tpuprof.plan.params import param_counts
@@ -138,6 +139,7 @@ def _assumptions(question: ServeQuestion) -> dict[str, Any]:
         "memory_efficiency": assumed.memory, "compute_efficiency": assumed.compute,
         "step_overhead_s": assumed.overhead_s, "memory_fraction": assumed.memory_fraction, "overlap": assumed.overlap,
         "collectives": "physical bound" if assumed.bound_links else "expected from measurements",
+        "engine": None if assumed.engine is None else asdict(assumed.engine),
     }  # fmt: skip
 
 

@@ -55,14 +55,14 @@ def test_narrow_weights_are_read_faster_and_multiplied_at_the_wider_rate() -> No
 
 
 def test_small_batches_are_padded_to_eight_rows() -> None:
-    slow = Assumptions(1.0, 0.01, 0.0, 1.0, True)
+    slow = Assumptions(1.0, 0.01, 0.0, 1.0, True, engine=None)
     one, eight, nine = (forward(assumed=slow).linear(rows, rows).arithmetic for rows in (1, 8, 9))
     assert one == eight
     assert nine == pytest.approx(2 * eight)
 
 
 def test_efficiencies_and_overhead_add_up() -> None:
-    expected = forward(assumed=Assumptions(0.5, 1.0, 1e-3, 1.0, True)).decode(1, 100)
+    expected = forward(assumed=Assumptions(0.5, 1.0, 1e-3, 1.0, True, engine=None)).decode(1, 100)
     assert expected.total == pytest.approx(2 * forward().decode(1, 100).total + 1e-3)
 
 

@@ -14,15 +14,19 @@ from tpuprof.plan.serve.forward import ForwardModel, MatmulShare, Parts
 from tpuprof.plan.serve.question import ServeQuestion
 from tpuprof.plan.serving import INFERENCE, SERVING
 
-_SUM = "weights + arithmetic + cache + scores + collectives + overhead"
+_SUM = "weights + arithmetic + cache + scores + collectives + overhead + loops"
 _MATMUL = "max(bytes / (e_m*W), padded FLOPs / (e_c*C))"
 _WORDS = {
     "weights": ("matmuls that wait for weights", "sum of bytes / (e_m*W) where that is longer"),
     "arithmetic": ("matmuls that wait for the matrix unit", "sum of padded FLOPs / (e_c*C) where that is longer"),
     "cache": ("attention of decode", "sum over layers of max(cache bytes / (e_m*W), padded FLOPs / (e_c*C_act))"),
-    "scores": ("attention of prompts", "sum over layers of max(key bytes / (e_m*W), padded FLOPs / (e_c*C_act))"),
+    "scores": ("attention of prompts", "sum over layers of max(key bytes / (e_m*W), padded FLOPs / (e_a*C_act))"),
     "collectives": ("collectives that are exposed", "sum over layers of t_0 + max(V * per_byte, floor) / c"),
     "overhead": ("overhead of a step", "given"),
+    "loops": (
+        "element-wise work, tokens to experts and back",
+        "sum over layers of max(ops * t_op, element bytes / (e_m*W)) + gathered bytes / (e_g*W)",
+    ),
 }
 
 
@@ -46,7 +50,18 @@ def _rates(forward: ForwardModel) -> dict[str, Quantity]:
     return {
         "C": forward.rates.need_peak(kind), "C_act": forward.rates.need_peak(types.activations),
         "W": forward.rates.need_link("hbm"), "e_c": Quantity(forward.assumed.compute, "fraction", "assumed"),
-        "e_m": Quantity(forward.assumed.memory, "fraction", "assumed"),
+        "e_m": Quantity(forward.assumed.memory, "fraction", "assumed"), **_engine(forward),
+    }  # fmt: skip
+
+
+def _engine(forward: ForwardModel) -> dict[str, Quantity]:
+    engine = forward.assumed.engine
+    if engine is None:
+        return {"e_a": Quantity(forward.assumed.compute, "fraction", "assumed")}
+    return {
+        "e_a": Quantity(engine.attention, "fraction", engine.source),
+        "e_g": Quantity(engine.gather, "fraction", "the same"),
+        "t_op": Quantity(engine.op_s, "s", "the same"), "ops": Quantity(engine.ops, "op/layer", "the same"),
     }  # fmt: skip
 
 

@@ -19,10 +19,12 @@ from tpuprof.plan.cache import kv_bytes_per_token
 from tpuprof.plan.matmuls import LayerMatmul, attention_pairs, decode_matmuls, head_matmul
 from tpuprof.plan.model import Attention, Experts, Layer, ModelConfig
 from tpuprof.plan.serve.communication import cache_moves, experts_moves, layer_moves
+from tpuprof.plan.serve.engine import computed_keys, dispatch_seconds, loop_seconds
 from tpuprof.plan.serve.layout import ServeLayout
 from tpuprof.plan.serve.links import Links
 from tpuprof.plan.serve.setup import EXPECTED, Assumptions, Types
 from tpuprof.plan.serving_model import reached_experts
+from tpuprof.plan.train_experts import grouped_rows
 
 MOST_PIECES = 10_000
 """Pieces of a prompt at most."""
@@ -40,6 +42,7 @@ class Parts:
         scores: attention of prompts.
         collectives: on the links between chips.
         overhead: what a step costs besides.
+        loops: element-wise work, and tokens on their way to experts and back.
     """
 
     weights: float = 0.0
@@ -48,11 +51,12 @@ class Parts:
     scores: float = 0.0
     collectives: float = 0.0
     overhead: float = 0.0
+    loops: float = 0.0
 
     @property
     def total(self) -> float:
         """The time of the pass."""
-        return self.weights + self.arithmetic + self.cache + self.scores + self.collectives + self.overhead
+        return sum(getattr(self, f.name) for f in fields(self))
 
     @property
     def bound_by(self) -> str:
@@ -180,7 +184,7 @@ class ForwardModel:
             moved = layer_moves(self.links, layer, tokens, self.types)
             moved += experts_moves(self.links, layer, tokens, self.types)
             exposed = moved - min(self.assumed.overlap * moved, one.total)
-            whole += replace(one, collectives=exposed).times(count)
+            whole += replace(one, collectives=exposed, loops=self._loop_time(layer, tokens)).times(count)
         whole += self._parts(self.head_share(sampled))
         embedding = tokens * packed_bytes(self.types.activations, self.model.width)
         whole += Parts(collectives=self.links.seconds("all_reduce", "all", embedding))
@@ -226,6 +230,14 @@ class ForwardModel:
         each = kv_bytes_per_token(layer, self.types.cache) * ceil(seen / at.token_ways)
         return each * ceil(batch / at.batch_ways) / at.heads
 
+    def _loop_time(self, layer: Layer, tokens: int) -> float:
+        engine, dtype = self.assumed.engine, self.types.activations
+        if engine is None:
+            return 0.0
+        peak = self.rates.need_link("hbm").number()
+        moved = dispatch_seconds(engine, layer, tokens, self.layout, dtype, peak)
+        return moved + loop_seconds(engine, layer, tokens, self.layout, dtype, self.bandwidth)
+
     def _cache_time(self, layer: Layer, batch: int, context: int) -> float:
         at, a = self.layout, layer.attention
         reading = self.cache_bytes(layer, batch, context) / self.bandwidth
@@ -243,8 +255,10 @@ class ForwardModel:
         return max(reading, sum(map(self._padded, pair)) / self._attention_peak)
 
     def _score_time(self, layer: Layer, tokens: int, keys: int, seen: int) -> float:
-        at, a = self.layout, layer.attention
-        share = attention_pairs(tokens, keys, a.window) / (tokens * seen)
+        at, a, engine = self.layout, layer.attention, self.assumed.engine
+        share, peak = attention_pairs(tokens, keys, a.window) / (tokens * seen), self._attention_peak
+        if engine is not None:  # its kernel computes whole blocks, masked or not, and is slow
+            share, peak = computed_keys(engine, seen) / seen, peak / self.assumed.compute * engine.attention
         if isinstance(a, Attention):
             ways = at.devices // at.heads
             rows, heads = ceil(tokens * a.group / ways), a.kv_heads // at.heads
@@ -256,7 +270,7 @@ class ForwardModel:
             # Earlier keys and values are made again from their latent vectors; those of the chunk are in the matmuls.
             again = 2.0 * (keys - tokens) * a.kv_rank * heads * (a.nope_dim + a.value_dim)
         reading = kv_bytes_per_token(layer, self.types.cache) * seen / at.heads / self.bandwidth
-        return max(reading, (share * sum(map(self._padded, pair)) + again) / self._attention_peak)
+        return max(reading, share * sum(map(self._padded, pair)) / peak + again / self._attention_peak)
 
     @property
     def _attention_peak(self) -> float:
@@ -286,6 +300,8 @@ class ForwardModel:
         rows = ceil(tokens * mlp.top_k / reached)
         inside = at.devices // at.experts
         batch = ceil(reached / at.experts)
+        if self.assumed.engine is not None:
+            rows = grouped_rows(rows, batch, self.assumed.engine.tile)
         if made.output == "mlp_out":
             return self._typed(whole, m=rows, k=ceil(whole.k / inside), batch=batch)
         return self._typed(whole, m=rows, n=ceil(whole.n / inside), batch=batch)

@@ -13,17 +13,19 @@ from typing import cast
 
 from tpuprof.errors import UsageError
 from tpuprof.hardware import chip, make_slice
-from tpuprof.plan.model import ModelConfig
-from tpuprof.plan.serve.candidates import ServeCandidate
+from tpuprof.plan.published import model_of_row
+from tpuprof.plan.serve.candidates import ServeCandidate, points
+from tpuprof.plan.serve.layout import layouts
 from tpuprof.plan.serve.question import ServeQuestion
-from tpuprof.plan.serve.search import plan_serving
+from tpuprof.plan.serve.reasons import does_not_fit
 from tpuprof.plan.serve.setup import EXPECTED, Assumptions, Types, Workload
-from tpuprof.plan.table import KEYS, model_of_table
 
 _BUDGET = re.compile(r"max-num-batched-tokens (\d{1,7})\b")
 _WEIGHTS = {"bf16": "bf16", "fp8": "f8e4m3fn", "int8": "int8"}
 _NEEDED = ("chip", "topology", "global_batch_seqs", "dtype")
 _USUAL_BUDGET = 2048
+_LARGEST = 1e15
+"""Larger figures are none of a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +74,15 @@ def predict_row(row: Mapping[str, object], assumed: Assumptions = EXPECTED) -> S
     try:
         question, assumptions = question_of_row(row, assumed)
         tensor = _number(_table(row, "parallelism"), "tensor")
-        able = [one for one in plan_serving(question).candidates if tensor is None or one.layout.y == tensor]
+        able = [one for one in _candidates(question) if tensor is None or one.layout.y == tensor]
     except UsageError as error:
         return ServedRow(name, output, measured_tpot_s=tpot, reason=str(error))
-    except (KeyError, TypeError, ValueError) as error:  # rows come from files of other people
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:  # files of other people
         why = f"A field is of another kind than expected: {type(error).__name__}: {error}"
         return ServedRow(name, output, measured_tpot_s=tpot, reason=why)
     if not able:
         return ServedRow(name, output, measured_tpot_s=tpot, reason="The split of the row is none that fits.")
-    one: ServeCandidate = able[0]
+    one = max(able, key=lambda found: found.steady.tokens_per_s)
     notes = (*assumptions, f"the cache and experts are split as {one.layout.text()}, the best of those that fit")
     return ServedRow(
         name, output, one.steady.tokens_per_s, tpot, one.steady.tpot_s, one.layout.text(), "", notes
@@ -105,8 +107,9 @@ def question_of_row(
     if dtype not in _WEIGHTS:
         raise UsageError(f"Weights of type {dtype!r} are not planned.", hint=f"Types: {', '.join(_WEIGHTS)}.")
     where = make_slice(chip(str(row["chip"])), tuple(int(part) for part in str(row["topology"]).split("x")))
-    stated = _BUDGET.search(str(row.get("notes", "")))
-    budget = int(stated[1]) if stated else _USUAL_BUDGET
+    noted = _BUDGET.search(str(row.get("notes", "")))
+    stated = _number(row, "step_tokens") or (float(noted[1]) if noted else None)
+    budget = int(stated or _USUAL_BUDGET)
     assumptions = ["activations and cache are bf16"] if dtype != "bf16" else []
     if stated is None:
         assumptions.append(f"a step has at most {budget} tokens")
@@ -115,16 +118,22 @@ def question_of_row(
     prompt, generate = (int(length) for length in lengths if length is not None)
     batch = int(cast("int", row["global_batch_seqs"]))
     question = ServeQuestion(
-        _model(row), (where,), Workload(prompt, generate), Types(_WEIGHTS[dtype]), assumed, budget=budget,
+        model_of_row(row), (where,), Workload(prompt, generate), Types(_WEIGHTS[dtype]), assumed, budget=budget,
         batches=(batch,),
     )  # fmt: skip
     return question, tuple(assumptions)
 
 
-def _model(row: Mapping[str, object]) -> ModelConfig:
-    stated = _table(row, "model")
-    known = {key: value for key, value in stated.items() if key in KEYS and value is not None}
-    return model_of_table(known, str(row.get("id", "")))
+def _candidates(question: ServeQuestion) -> list[ServeCandidate]:
+    """Every split that fits, without the simulation of arrivals: a measured server was kept full."""
+    (where,) = question.slices
+    tried = [points(question, layout) for layout in layouts(question.model, where)]
+    found = [one for able, _ in tried for one in able]
+    if not found:
+        raise does_not_fit(
+            question.model, question.types, question.slices, [one.why for _, refused in tried for one in refused]
+        )
+    return found
 
 
 def _table(row: Mapping[str, object], name: str) -> Mapping[str, object]:
@@ -134,7 +143,9 @@ def _table(row: Mapping[str, object], name: str) -> Mapping[str, object]:
 
 def _number(table: Mapping[str, object], name: str) -> float | None:
     value = table.get(name)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LARGEST:
+        return None
+    return float(value)
 
 
 def _error(predicted: float | None, measured: float | None) -> float | None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _WORDS = {
     "weights": "waiting for weights", "arithmetic": "arithmetic", "cache": "reading the cache",
     "scores": "attention of prompts", "collectives": "collectives", "overhead": "overhead of steps",
+    "loops": "element-wise work and moving tokens to experts",
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from tpuprof.dtypes import hlo_dtype
 from tpuprof.errors import UsageError
 from tpuprof.perfmodel.checks import counted, not_negative
 from tpuprof.plan.model import ModelConfig
+from tpuprof.plan.serve.engine import VLLM, Engine
 
 LONGEST = 10_000_000
 """Tokens of the longest sequence that is planned."""
@@ -96,14 +97,16 @@ class Assumptions:
         memory_fraction: share of the memory that weights, cache and work may fill.
         bound_links: collectives take their physical bound, not what measurements lead to expect.
         overlap: share of a layer's collectives that may hide behind its matmuls, at most as long as those take.
+        engine: what the engine spends besides; null if it spends nothing.
     """
 
-    memory: float = 0.8
+    memory: float = 0.73
     compute: float = 0.9
     overhead_s: float = 1e-3
     memory_fraction: float = 0.9
     bound_links: bool = False
     overlap: float = 0.0
+    engine: Engine | None = VLLM
 
     def __post_init__(self) -> None:
         named = {"memory bandwidth": self.memory, "peak rate": self.compute, "memory": self.memory_fraction}
@@ -118,7 +121,7 @@ class Assumptions:
 EXPECTED = Assumptions()
 """The defaults."""
 
-BOUND = Assumptions(1.0, 1.0, 0.0, 1.0, True, 1.0)
+BOUND = Assumptions(1.0, 1.0, 0.0, 1.0, True, 1.0, None)
 """The hardware's figures themselves and communication that hides, as the scaling book calculates."""
 
 
