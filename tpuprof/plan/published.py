@@ -20,6 +20,7 @@ from tpuprof.plan.flops import model_flops
 from tpuprof.plan.matmuls import Masking
 from tpuprof.plan.model import ModelConfig
 from tpuprof.plan.remat import RematPolicy, custom_policy, remat_policy
+from tpuprof.plan.state import StateTypes
 from tpuprof.plan.table import KEYS, model_of_table
 from tpuprof.plan.train_layout import Job, Layout, problems
 
@@ -193,7 +194,7 @@ def _step(name: str, row: Mapping[str, Any]) -> PublishedStep:
     capacity = row.get("moe_capacity") or (noted[1] if noted else None)
     job = Job(
         model, int(sequences), sequence, policy_of_row(row["remat"]), str(row["dtype"]),
-        capacity=None if capacity is None else float(capacity),
+        types=_types(row), capacity=None if capacity is None else float(capacity),
     )  # fmt: skip
     wrong = problems(job, layout, where)
     if wrong:
@@ -268,6 +269,15 @@ def policy_of_row(remat: Mapping[str, Any]) -> RematPolicy:
     if name == "custom" or away:
         return custom_policy(kept, away)
     return remat_policy(name)
+
+
+def _types(row: Mapping[str, Any]) -> StateTypes:
+    """What the optimizer keeps; 32 bits, as MaxText does, where the row states nothing else."""
+    stated: Any = row.get("optimizer")
+    given = cast("Mapping[str, Any]", stated) if isinstance(stated, Mapping) else {}
+    narrow = {"bfloat16": "bf16", "float32": "f32"}
+    first, gradients = (str(given.get(key) or "float32") for key in ("mu_dtype", "grad_dtype"))
+    return StateTypes("f32", narrow.get(gradients, gradients), (narrow.get(first, first), "f32"))
 
 
 def _layout(row: Mapping[str, Any], slices: int) -> Layout:
