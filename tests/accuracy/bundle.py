@@ -20,8 +20,8 @@ ABOUT = (
 )
 _KEPT = (
     "id", "kind", "family", "source", "commit", "chip", "n_chips", "topology", "topology_default", "slices", "model",
-    "global_batch_seqs", "global_batch_tokens", "dtype", "parallelism", "remat", "optimizer", "measured", "flop_convention",
-    "upper_bound", "unverified", "unverified_fields", "workload", "op", "flags",
+    "global_batch_seqs", "global_batch_tokens", "dtype", "parallelism", "remat", "optimizer", "measured",
+    "flop_convention", "upper_bound", "unverified", "unverified_fields", "workload", "op", "flags",
 )  # fmt: skip
 _NOT_OF_MODELS = ("seq_len", "note", "n_params", "n_params_basis", "n_matmul_params", "n_active_params")
 _STATED = {"moe_capacity": r"capacity_factor (\d+\.\d+|\d+)", "step_tokens": r"max-num-batched-tokens (\d{1,7})\b"}

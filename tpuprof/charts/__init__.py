@@ -11,6 +11,7 @@ They need the extra ``charts`` (altair and vl-convert-python), which is imported
 
 from __future__ import annotations
 
+from tpuprof.charts.accuracy import accuracy_chart
 from tpuprof.charts.collectives import collectives_chart
 from tpuprof.charts.drawing import Drawing, charts_available
 from tpuprof.charts.partition import device_parts_chart, step_parts_chart
@@ -24,6 +25,7 @@ __all__ = [
     "THEMES",
     "Drawing",
     "Theme",
+    "accuracy_chart",
     "charts_available",
     "collectives_chart",
     "delta_chart",

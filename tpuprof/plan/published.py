@@ -274,7 +274,7 @@ def policy_of_row(remat: Mapping[str, Any]) -> RematPolicy:
 def _types(row: Mapping[str, Any]) -> StateTypes:
     """What the optimizer keeps; 32 bits, as MaxText does, where the row states nothing else."""
     stated: Any = row.get("optimizer")
-    given = cast("Mapping[str, Any]", stated) if isinstance(stated, Mapping) else {}
+    given: Mapping[str, Any] = cast("Mapping[str, Any]", stated) if isinstance(stated, Mapping) else {}
     narrow = {"bfloat16": "bf16", "float32": "f32"}
     first, gradients = (str(given.get(key) or "float32") for key in ("mu_dtype", "grad_dtype"))
     return StateTypes("f32", narrow.get(gradients, gradients), (narrow.get(first, first), "f32"))
