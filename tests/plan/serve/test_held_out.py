@@ -28,4 +28,4 @@ def test_tokens_per_second(prompt: int, generate: int, batch: int, measured: flo
     )  # fmt: skip
     found = [one for layout in layouts(asked.model, ONE) for one in points(asked, layout)[0]]
     error = max(one.steady.tokens_per_s for one in found) / measured - 1
-    assert 0 < error < 0.25
+    assert 0 < error < 0.3
