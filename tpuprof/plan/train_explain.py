@@ -192,6 +192,7 @@ def _shares(profile: Efficiency) -> dict[str, Quantity]:
     return {
         "e_mm": Quantity(profile.matmul, "fraction", source), "e_attn": Quantity(profile.attention, "fraction", source),
         "e_mem": Quantity(profile.memory, "fraction", source),
+        "e_gather": Quantity(profile.gather, "fraction", source), "tile": Quantity(profile.group_tile, "row", source),
     }  # fmt: skip
 
 
