@@ -17,6 +17,7 @@ from tpuprof.charts.drawing import (
     Drawing,
     framed,
     need_charts,
+    overlap,
     positive,
     shortened,
     text_width,
@@ -192,7 +193,7 @@ def _name_layers(frame: _Frame, drawn: Sequence[Mapping[str, Any]]) -> list[alt.
         box = (start, y - 7, start + wide, y + 7)
         inside = start >= 0 and start + wide <= _PLOT_WIDTH
         own = (x - 6, y - 6, x + 6, y + 6)
-        if not inside or any(_overlap(box, other) for other in taken if other != own):
+        if not inside or any(overlap(box, other) for other in taken if other != own):
             continue
         taken.append(box)
         data = alt.Chart(alt.Data(values=[{**{key: point[key] for key in ("measured", "predicted")}, "label": label}]))
@@ -205,10 +206,6 @@ def _name_layers(frame: _Frame, drawn: Sequence[Mapping[str, Any]]) -> list[alt.
             for layer in (halo, data.mark_text(color=INK, **style))
         ]
     return layers
-
-
-def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
 def _caption(drawn: Sequence[Mapping[str, Any]], points: Sequence[Mapping[str, Any]]) -> str:

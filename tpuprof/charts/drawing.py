@@ -70,6 +70,11 @@ def text_width(text: str) -> float:
     return len(text) * _CHARACTER
 
 
+def overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> bool:
+    """True if two boxes (left, top, right, bottom) have points in common."""
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
 def time_unit(largest_ps: float) -> tuple[int, str]:
     """What to divide times by, and the unit then, for an axis up to ``largest_ps``."""
     return next((unit for unit in _TIME_UNITS if largest_ps >= unit[0]), _TIME_UNITS[-1])

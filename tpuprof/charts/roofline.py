@@ -13,6 +13,7 @@ from tpuprof.charts.drawing import (
     Drawing,
     framed,
     need_charts,
+    overlap,
     part_scale,
     positive,
     shortened,
@@ -155,7 +156,7 @@ def _name_layers(frame: Frame, drawn: Sequence[Mapping[str, Any]], levels: Seque
         for align, lower in (("left", 0.0), ("right", 0.0), ("left", 12.0), ("right", 12.0)):
             start = x + radius if align == "left" else x - radius - wide
             box = (start, y + lower - 8, start + wide, y + lower + 8)
-            if start >= 0 and start + wide <= PLOT_WIDTH and not any(_overlap(box, other) for other in taken):
+            if start >= 0 and start + wide <= PLOT_WIDTH and not any(overlap(box, other) for other in taken):
                 taken.append(box)
                 data = alt.Chart(
                     alt.Data(values=[{**{key: point[key] for key in ("intensity", "rate")}, "label": label}])
@@ -179,10 +180,6 @@ def _name(data: alt.Chart, frame: Frame, align: str, offset: tuple[float, float]
         layer.encode(x=x_axis(frame, "intensity"), y=y_axis(frame, "rate"), text="label:N")
         for layer in (halo, data.mark_text(color=INK, **style))
     ]
-
-
-def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
 def _caption(drawn: Sequence[Mapping[str, Any]], points: Sequence[Mapping[str, Any]], left_out: str) -> str:

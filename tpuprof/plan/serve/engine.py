@@ -60,8 +60,8 @@ VLLM = Engine(
     0.34, 4096, 47, 0.5e-6, 0.068, 128,
     "public trace of vLLM on TPU7x, a prompt of 1,024 tokens through 64 layers: 3,454 ops, 7 a layer of them matmuls,"
     " attention and sums; 17 ms in attention, 0.34 of the peak if heads are padded and blocks of 4,096 keys computed"
-    " whole; a gather of 1,024 rows at 0.068 of the bandwidth. The shortest op takes 0.2 to 1 us (TPU7x, v6e). Tiles: the"
-    " default of the grouped kernel",
+    " whole; a gather of 1,024 rows at 0.068 of the bandwidth. The shortest op takes 0.2 to 1 us (TPU7x, v6e). Tiles:"
+    " the default of the grouped kernel",
 )  # fmt: skip
 """The default."""
 
