@@ -27,8 +27,8 @@ other rows. `tpuprof validate --published` makes all of this.
 ![Predicted over measured steps, both logarithmic, by chip](images/accuracy.svg)
 """
 _HELD_OUT = """
-Steps that were looked up after every constant had been settled; none was changed since. The first two are programs
-of the rows below on twice as many chips, the others are not among them.
+Steps that were looked up after every constant that they depend on had been settled; none of these was changed since.
+The first two are programs of the rows below on twice as many chips, the others are not among them.
 """
 _SERVERS = """
 What `tpuprof plan serve` says of servers that others measured (vLLM), from chip, slice, model, type, sequences at a

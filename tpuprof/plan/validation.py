@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import log2
 from statistics import median
 from typing import Any
 
@@ -210,7 +209,7 @@ def _explained(step: PublishedStep, predicted: StepEstimate) -> str:
     if any("mla" in layer.kind for layer in step.job.model.layer_counts):
         said.append("attention on latent vectors is taken as efficient as plain attention")
     if step.where.slices > 4:
-        said.append(f"nothing is added for waiting among {step.where.slices} slices (2^{log2(step.where.slices):.0f})")
+        said.append(f"waiting among {step.where.slices} slices differs from run to run")
     if step.job.sequence >= 32_768 or any(layer.attention.window for layer in step.job.model.layer_counts):
         said.append("the size of the attention kernel's blocks is assumed, which decides the work inside windows")
     if step.job.model.width <= 2560:
