@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tpuprof.cache import CacheDir, user_cache
+from tpuprof.cache.run import Kept, entry_of
 from tpuprof.capture_notes import not_covered
 from tpuprof.engine import Progress
 from tpuprof.errors import UsageError
@@ -21,9 +23,9 @@ from tpuprof.formats.sidecars import read_sidecars
 from tpuprof.formats.xspace import I32
 from tpuprof.hlo import load_hlo
 from tpuprof.quality import Quality, ordered, worst
-from tpuprof.reading import read_hosts
+from tpuprof.reading import read_hosts, recordings_again
 from tpuprof.summary import html_summary, rich_summary
-from tpuprof.tables.build import Built, build
+from tpuprof.tables.build import Built, build, join_ops
 from tpuprof.tables.programs import Programs
 from tpuprof.tables.rows import Device
 from tpuprof.units import format_percent, format_ps
@@ -41,6 +43,7 @@ def load(
     step_program: str | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
+    cache: bool | CacheDir = False,
 ) -> Trace:
     """Loads a run.
 
@@ -53,6 +56,8 @@ def load(
         workers: how many processes read the files of several hosts. Default: as many as there are cores, unless the
             files are small.
         progress: called with (files read, files).
+        cache: where to keep what was made of a large run, so that it opens at once the next time: a directory, or true
+            for the user's (``tpuprof.cache.user_cache``). The trace is the same with and without.
 
     Raises:
         InputError: nothing there can be read as a trace.
@@ -60,10 +65,19 @@ def load(
         WorkerError: a process that read files ended before it was done.
     """
     files = find_run(str(path), run=run)
-    recordings, run_facts = read_hosts(files, workers=workers, progress=progress)
-    outside = load_hlo(str(hlo)) if hlo is not None else []
-    programs = Programs(run_facts.programs, outside)
-    built = build(run_facts, programs, step_program)
+    place = user_cache() if cache is True else cache or None
+    entry = None if place is None else entry_of(place, files, step_program, None if hlo is None else str(hlo))
+    kept = None if entry is None else entry.read()
+    if kept is None:
+        recordings, run_facts = read_hosts(files, workers=workers, progress=progress)
+        programs = Programs(run_facts.programs, load_hlo(str(hlo)) if hlo is not None else [])
+        built = build(run_facts, programs, step_program)
+        if entry is not None:
+            entry.write(Kept.of(recordings.heads, run_facts.ops, run_facts.programs, built))
+    else:
+        recordings = recordings_again(files, [head.recording() for head in kept.heads])
+        programs = Programs(kept.programs, load_hlo(str(hlo)) if hlo is not None else [])
+        built = replace(kept.built, infos=join_ops(kept.ops, programs))
     metadata, notes_quality = read_sidecars(files)
     covered = not_covered(metadata, built)
     quality = ordered([*(q for r in recordings.heads for q in r.quality), *notes_quality, *covered, *built.quality])
