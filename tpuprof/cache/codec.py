@@ -68,7 +68,7 @@ class _Writer:
         self._known: dict[int, Any] = {}  # by id: all of it is held by the value while this works
 
     def tree(self, value: Any) -> Any:
-        kind = type(value)
+        kind = _kind(value)
         if kind in _PLAIN:
             return value
         if kind is tuple:
@@ -84,17 +84,17 @@ class _Writer:
         raise NotKeptError(f"{kind.__module__}.{kind.__name__} has no form in the cache")
 
     def _tuple(self, value: tuple[Any, ...]) -> Any:
-        kind = type(value[0]) if value else None
+        kind = _kind(value[0] if value else value)
         if kind not in self._rows or any(type(each) is not kind for each in value):
             return {"t": [self.tree(each) for each in value]}
         columns: list[list[Any]] = []
-        for field in fields(cast("Any", kind)):
+        for field in fields(kind):
             column = [getattr(each, field.name) for each in value]
-            check = _checks(cast("type", kind))[field.name]
+            check = _checks(kind)[field.name]
             if not all(map(check, column)):
-                raise NotKeptError(f"{cast('type', kind).__name__}.{field.name} is not what it is declared to be")
+                raise NotKeptError(f"{kind.__name__}.{field.name} is not what it is declared to be")
             columns.append([self.tree(each) for each in column])
-        return {"r": cast("type", kind).__name__, "c": columns}
+        return {"r": kind.__name__, "c": columns}
 
     def _part(self, value: Any) -> Any:
         if id(value) not in self._known:
@@ -104,7 +104,7 @@ class _Writer:
 
     def _object(self, value: Any) -> Any:
         if id(value) not in self._known:
-            kind = type(value)
+            kind = _kind(value)
             values: list[Any] = []
             for name, check in _checks(kind).items():
                 inner = getattr(value, name)
@@ -123,10 +123,11 @@ class _Reader:
         self._parts = parts
 
     def value(self, tree: Any) -> Any:
-        if type(tree) is not dict:
-            if type(tree) not in _PLAIN:
-                raise TypeError(type(tree))
-            return tree
+        if not isinstance(tree, dict):
+            if _kind(tree) not in _PLAIN:
+                raise TypeError(tree)
+            plain: Any = tree
+            return plain
         ((tag, content), *rest) = cast("dict[str, Any]", tree).items()
         if tag == "r":
             return self._rows(content, dict(rest)["c"])
@@ -198,15 +199,21 @@ def _check(hint: Any) -> Check:
             and all(map(content, cast("dict[Any, Any]", value).values()))
         )
     if origin is np.ndarray:
-        (scalar,) = get_args(inner[1]) or (Any,)
-        return lambda value: type(value) is np.ndarray and (
-            scalar is Any or cast("Any", value).dtype == np.dtype(scalar)
-        )
+        wanted = [_dtype(scalar) for scalar in get_args(inner[1]) if scalar is not Any]
+        return lambda value: type(value) is np.ndarray and all(cast("Any", value).dtype == dtype for dtype in wanted)
     if hint is float:
         return lambda value: type(value) in (float, int)
     if hint in (int, str, bool, bytes, type(None)) or is_dataclass(hint):
         return lambda value: type(value) is hint
     raise TypeError(f"no check for {hint}")
+
+
+def _kind(value: object) -> Any:
+    return type(value)
+
+
+def _dtype(scalar: Any) -> np.dtype[Any]:
+    return np.dtype(scalar)
 
 
 def _any_of(checks: list[Check]) -> Check:

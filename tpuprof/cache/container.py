@@ -1,7 +1,7 @@
 """One file of the cache: a tree of plain data and the arrays and byte strings that it refers to.
 
-The arrays lie in the file as they lie in memory, so that opening it is mapping it: nothing is unpacked, and pages that
-nobody looks at are given back. The mapping is private: what a program writes into an array never reaches the file.
+The arrays lie in the file as they lie in memory, so that opening it is mapping it: nothing is unpacked, and the pages
+belong to the system's cache of files. What a program writes into an array never reaches the file.
 
 Layout: magic, length and checksum of the header; the header as JSON; from the next multiple of 64 on the parts, each at
 a multiple of 64 with its checksum in the header. An array of one repeated value is that value in the header.
@@ -10,7 +10,6 @@ a multiple of 64 with its checksum in the header. An array of one repeated value
 from __future__ import annotations
 
 import json
-import mmap
 import struct
 import zlib
 from collections.abc import Sequence
@@ -19,6 +18,8 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
+
+from tpuprof.cache.mapping import content
 
 Part = npt.NDArray[Any] | bytes
 
@@ -68,19 +69,15 @@ def write_container(stream: BinaryIO, tree: Any, parts: Sequence[Part]) -> int:
 
 
 def read_container(stream: BinaryIO) -> tuple[Any, list[Part]]:
-    """The tree and its parts. Arrays are views of a private mapping of the file.
+    """The tree and its parts. Arrays are views of what ``mapping.content`` gives of the file, without a copy.
 
     Raises:
         NotKeptError: it is no file of the cache, or it is damaged.
         OSError: the file cannot be read.
     """
-    try:
-        mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
-    except ValueError as error:
-        raise NotKeptError("the file is empty") from error
-    whole = memoryview(mapped)
+    whole = content(stream)
     before = len(_MAGIC) + _HEAD.size
-    if len(whole) < before or whole[: len(_MAGIC)] != _MAGIC:
+    if len(whole) < before or bytes(whole[: len(_MAGIC)]) != _MAGIC:
         raise NotKeptError("it is no file of this cache")
     size, checksum = cast("tuple[int, int]", _HEAD.unpack_from(whole, len(_MAGIC)))
     if size > min(MAX_HEADER_BYTES, len(whole) - before) or zlib.crc32(whole[before : before + size]) != checksum:
@@ -105,7 +102,7 @@ def _described(part: Part) -> tuple[list[Any], memoryview | None]:
     bits = flat.view(np.int64) if name == "float64" else flat
     if len(bits) >= _CONSTANT_FROM and bits[0] == bits[-1] and bool((bits == bits[0]).all()):
         return [*entry, flat[:1].tobytes().hex()], None
-    return entry, memoryview(flat.view(np.uint8))
+    return entry, memoryview(cast("Any", flat.view(np.uint8)))
 
 
 def _part(entry: list[Any], data: memoryview) -> Part:
@@ -114,13 +111,14 @@ def _part(entry: list[Any], data: memoryview) -> Part:
         raise ValueError(shape)
     if name != "bytes" and (name not in _DTYPES or not 1 <= len(shape) <= MAX_DIMENSIONS):
         raise ValueError(name)
-    dtype = np.dtype(np.uint8 if name == "bytes" else name)
+    dtype: np.dtype[Any] = np.dtype("uint8" if name == "bytes" else name)
     count = prod(shape)
     if len(rest) == 1 and name != "bytes":
         if count > 1 << 40:
             raise ValueError(count)
         value: Any = np.frombuffer(bytes.fromhex(rest[0]), dtype)
-        return np.full(shape, value[0], dtype)
+        constant: Any = np.full(shape, value[0], dtype)
+        return constant
     offset, checksum = rest
     size = count * dtype.itemsize
     if type(offset) is not int or not 0 <= offset <= len(data) - size:
@@ -130,7 +128,8 @@ def _part(entry: list[Any], data: memoryview) -> Part:
         raise NotKeptError("its checksum is wrong")
     if name == "bytes":
         return bytes(view)
-    return np.frombuffer(view, dtype).reshape(shape) if count else np.zeros(shape, dtype)
+    array: Any = np.frombuffer(view, dtype).reshape(shape) if count else np.zeros(shape, dtype)
+    return array
 
 
 def _aligned(size: int) -> int:

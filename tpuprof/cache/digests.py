@@ -39,7 +39,7 @@ def content_digests(cache: CacheDir, paths: Iterable[str]) -> dict[str, str]:
     if len(wanted) < 2:
         return {path: _digest(cache, path) for path in wanted}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return dict(zip(wanted, pool.map(lambda path: _digest(cache, path), wanted), strict=True))
+        return dict(zip(wanted, pool.map(_digest, [cache] * len(wanted), wanted), strict=True))
 
 
 def text_digest(value: Any) -> str:

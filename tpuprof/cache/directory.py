@@ -74,7 +74,7 @@ class CacheDir:
         if not self._is_there():
             return None
         try:
-            stream = open(place, "rb")  # the caller closes it
+            stream = open(place, "rb")  # noqa: SIM115  # the caller closes it
         except FileNotFoundError:
             return None
         with suppress(OSError):  # an old time only means that it may go early
@@ -114,21 +114,29 @@ class CacheDir:
             self._place(name).unlink()
 
     def usage(self) -> Usage:
-        """How many files the cache has, and their size in all."""
+        """How many files the cache has, and their size in all.
+
+        Raises:
+            NotKeptError: the directory belongs to somebody else, or others may write there.
+            OSError: it cannot be looked at.
+        """
+        self._is_there()
         found = self._files()
         return Usage(len(found), sum(info.st_size for _, info in found))
 
     def make_room(self, size: int) -> None:
         """Deletes what was not used for longest until so many more bytes fit, and what broken-off writers left."""
         found = sorted(self._files(), key=lambda one: one[1].st_mtime_ns)
-        total = sum(info.st_size for _, info in found) + size
+        total = size + sum(info.st_size for place, info in found if place.suffix != _TEMPORARY)
         now = time.time()
         for place, info in found:
-            abandoned = place.suffix == _TEMPORARY and now - info.st_mtime > _ABANDONED_S
-            if abandoned or (total > self.max_bytes and place.suffix != _TEMPORARY):
-                with suppress(OSError):  # another process was faster, or keeps it open
-                    place.unlink()
+            with suppress(OSError):  # another process was faster
+                if place.suffix == _TEMPORARY:
+                    if now - info.st_mtime > _ABANDONED_S:
+                        place.unlink()
+                elif total > self.max_bytes:
                     total -= info.st_size
+                    place.unlink()
 
     def clear(self) -> Usage:
         """Deletes all files of the cache, and the directory if nothing else is in it; returns what went."""
@@ -185,12 +193,15 @@ def user_cache(tell: Callable[[str], None] = _silent) -> CacheDir | None:
     """
     text = os.environ.get(SIZE_VARIABLE, "").strip()
     size = DEFAULT_MAX_BYTES if not text else 0 if text == "0" else int(parse_quantity(text, "B", SIZE_VARIABLE))
-    path = _user_path()
+    path = user_cache_path()
     return None if size == 0 or path is None else CacheDir(path, size, tell=tell)
 
 
-def _user_path() -> Path | None:
-    """The directory by ``TPUPROF_CACHE_DIR``, by the XDG rule, on macOS in Library/Caches."""
+def user_cache_path() -> Path | None:
+    """Where the user's cache is or would be: by ``TPUPROF_CACHE_DIR``, by the XDG rule, on macOS in Library/Caches.
+
+    Null if the user has no home.
+    """
     named = os.environ.get(DIRECTORY_VARIABLE)
     if named:
         return Path(named).expanduser().absolute()

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache as once
 
-from tpuprof.cache.codec import Codec
 from tpuprof.cache.code import code_mark
+from tpuprof.cache.codec import Codec
 from tpuprof.cache.container import NotKeptError, read_container, write_container
 from tpuprof.cache.digests import content_digests, text_digest
 from tpuprof.cache.directory import CacheDir, in_background
