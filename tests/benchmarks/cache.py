@@ -68,17 +68,19 @@ def measure(folder: Path, events: int, repeat: int) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as place:
         cache = Path(place) / "cache"
         report(run, cache, "--no-cache")  # compiles the loops where that was not done before
-        without = min(report(run, cache, "--no-cache") for _ in range(repeat))
-        first: list[float] = []
-        for _ in range(repeat):
+        found: dict[str, list[tuple[float, float]]] = {"without": [], "first": [], "second": []}
+        for _ in range(repeat):  # in turn, so that what else the machine does meets all alike
+            found["without"].append(report(run, cache, "--no-cache"))
             shutil.rmtree(cache, ignore_errors=True)
-            first.append(report(run, cache))
-        second = min(report(run, cache) for _ in range(repeat))
+            found["first"].append(report(run, cache))
+            found["second"].append(report(run, cache))
         (entry,) = cache.glob("*.run")
         print(
-            f"{events:,} events, {file.stat().st_size / 1e6:.0f} MB: tpuprof report {without:.2f} s without the cache, "
-            f"{min(first):.2f} s the first time, {second:.2f} s the second; {entry.stat().st_size / 1e6:.0f} MB kept"
+            f"{events:,} events, {file.stat().st_size / 1e6:.0f} MB, {entry.stat().st_size / 1e6:.0f} MB in the cache"
         )
+        for name, times in found.items():
+            wall, processor = (min(column) for column in zip(*times, strict=True))
+            print(f"    tpuprof report, {name:<8} {wall:.2f} s, {processor:.2f} s of processors")
         done = subprocess.run(
             [sys.executable, "-c", _INSIDE, str(run), str(cache)],
             env=environment(cache),
@@ -92,8 +94,9 @@ def measure(folder: Path, events: int, repeat: int) -> None:
         as_parquet(entry, Path(place))
 
 
-def report(run: Path, cache: Path, *options: str) -> float:
-    """Wall seconds of one ``tpuprof report``."""
+def report(run: Path, cache: Path, *options: str) -> tuple[float, float]:
+    """Wall and processor seconds of one ``tpuprof report``."""
+    before = os.times()
     began = time.perf_counter()
     subprocess.run(
         [sys.executable, "-m", "tpuprof", "report", str(run), "--json", *options],
@@ -101,7 +104,8 @@ def report(run: Path, cache: Path, *options: str) -> float:
         check=True,
         stdout=subprocess.DEVNULL,
     )
-    return time.perf_counter() - began
+    seconds, after = time.perf_counter() - began, os.times()
+    return seconds, sum(after[2:4]) - sum(before[2:4])
 
 
 def environment(cache: Path) -> dict[str, str]:

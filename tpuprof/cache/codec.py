@@ -132,7 +132,7 @@ class _Reader:
         if tag == "r":
             return self._rows(content, dict(rest)["c"])
         if tag == "p":
-            return self._parts[content]
+            return cast("Any", self._parts)[content]
         if tag == "o":
             return self.objects[content]
         if tag == "d":
