@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tpuprof.cache import CacheDir, user_cache
-from tpuprof.cache.run import Kept, entry_of
+from tpuprof.cache.run import Entry, Kept, entry_of
 from tpuprof.capture_notes import not_covered
 from tpuprof.engine import Progress
 from tpuprof.errors import UsageError
@@ -90,6 +90,7 @@ def load(
         metadata=metadata,
         quality=quality,
         built=built,
+        cached=entry,
     )
 
 
@@ -110,6 +111,7 @@ class Trace:
     quality: tuple[Quality, ...] = field(repr=False)
     built: Built = field(repr=False)
     selected_steps: frozenset[int] | None = field(default=None, repr=False)
+    cached: Entry | None = field(default=None, repr=False)  # of the whole run
 
     @property
     def origin_ns(self) -> int:
@@ -213,9 +215,13 @@ class Trace:
     @cached_property
     def segments(self) -> pd.DataFrame:
         """The partition as a timeline: stretches of one part and cause."""
+        from tpuprof.tables.schemas import SEGMENTS
         from tpuprof.tables.segments import segments_frame
 
-        return self._in_steps(segments_frame(self.built, self.recordings))
+        def make() -> pd.DataFrame:
+            return segments_frame(self.built, self.recordings)
+
+        return self._in_steps(make() if self.cached is None else self.cached.frame(SEGMENTS, make))
 
     @cached_property
     def gaps(self) -> pd.DataFrame:
@@ -285,20 +291,21 @@ class Trace:
         Raises:
             UsageError: a device or step does not exist.
         """
-        built, chosen = self.built, self.selected_steps
+        built, chosen, cached = self.built, self.selected_steps, self.cached
         if devices is not None:
             wanted = list(devices)
             known = [device.id for device in self.devices]
             _must_exist("device", [w for w in wanted if w not in known], known)
             keep = [at for at, device in enumerate(known) if device in wanted]
             cores = tuple(built.cores[at] for at in keep)
+            cached = None
             built = replace(built, cores=cores, steps=replace(built.steps, cores=tuple(core.steps for core in cores)))
         if steps is not None:
             numbers = frozenset(int(step) for step in steps)
             have = sorted({int(n) for core in built.cores for n in core.steps.number.tolist()})
             _must_exist("step", sorted(numbers - set(have)), have)
             chosen = numbers if chosen is None else numbers & chosen
-        return replace(self, built=built, selected_steps=chosen)
+        return replace(self, built=built, selected_steps=chosen, cached=cached)
 
     def counted(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Those rows (with columns ``device`` and ``step``) that lie in counted steps; all of them without steps."""

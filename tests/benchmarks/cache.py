@@ -34,16 +34,24 @@ small = tpuprof.load(sys.argv[1], cache=CacheDir(pathlib.Path(place)))  # everyt
 build_report(small)
 finish_writing()
 for cache in (False, CacheDir(pathlib.Path(place))):
-    best = [9e9, 9e9]
+    best = [9e9] * 6
     for _ in range(3):
-        began = time.perf_counter()
+        times = [(time.perf_counter(), time.process_time())]
         trace = tpuprof.load(run, cache=cache)
-        loaded = time.perf_counter()
+        times.append((time.perf_counter(), time.process_time()))
         build_report(trace)
-        best = list(map(min, best, (loaded - began, time.perf_counter() - loaded)))
+        times.append((time.perf_counter(), time.process_time()))
+        trace.segments
+        times.append((time.perf_counter(), time.process_time()))
+        finish_writing()
+        spent = [b - a for one, other in zip(times, times[1:]) for a, b in zip(one, other)]
+        best = list(map(min, best, spent))
         del trace
     print(*best)
 """
+
+
+_STAGES = (("load", 0), ("build_report", 2), ("segments", 4))
 
 
 def main() -> None:
@@ -89,8 +97,9 @@ def measure(folder: Path, events: int, repeat: int) -> None:
             text=True,
         )
         ways = [[float(number) for number in line.split()] for line in done.stdout.splitlines()]
-        for name, (load_s, report_s) in zip(("without", "with"), ways, strict=True):
-            print(f"    in a running process, {name} the cache: load {load_s:.2f} s, build_report {report_s:.2f} s")
+        for name, times in zip(("without", "with"), ways, strict=True):
+            parts = [f"{what} {times[at]:.2f} s ({times[at + 1]:.2f} s)" for what, at in _STAGES]
+            print(f"    in a running process, {name} the cache, wall (processors): {', '.join(parts)}")
         as_parquet(entry, Path(place))
 
 

@@ -43,7 +43,8 @@ def test_commands_say_the_same_from_the_cache(
     assert "cache:" not in said
     assert not place.exists()
     first, said = call(capsys, *words)
-    assert "cache: this run is not in it yet" in said
+    assert ".run is not there yet" in said
+    assert "cache: this run is read from its files" in said
     assert f"written to {place}" in said
     second, said = call(capsys, *words)
     assert f"cache: taken from {place}" in said

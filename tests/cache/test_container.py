@@ -58,7 +58,7 @@ def assert_same(one: Part, other: Part) -> None:
         assert other.flags.c_contiguous
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(TREES, st.lists(ARRAYS | CONSTANT | st.binary(max_size=200), max_size=5))
 def test_what_is_written_comes_back(tmp_path_factory: pytest.TempPathFactory, tree: Any, parts: list[Part]) -> None:
     path = tmp_path_factory.mktemp("container") / "file"

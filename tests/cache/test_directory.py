@@ -7,7 +7,6 @@ import stat
 import sys
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -147,12 +146,6 @@ def test_clearing_deletes_the_cache_and_nothing_else(cache: CacheDir) -> None:
     assert sorted(os.listdir(cache.path)) == sorted([*(path.name for path in kept), f"{'b' * 40}.run"])
 
 
-def test_an_empty_directory_goes_with_its_files(cache: CacheDir) -> None:
-    put(cache, 1, 10)
-    cache.clear()
-    assert not cache.path.exists()
-
-
 def test_many_may_write_and_clear_at_once(tmp_path: Path) -> None:
     cache = CacheDir(tmp_path / "c", max_bytes=2000)
     problems: list[Exception] = []
@@ -160,7 +153,7 @@ def test_many_may_write_and_clear_at_once(tmp_path: Path) -> None:
     def work(seed: int) -> None:
         try:
             for number in range(30):
-                put_or_gone(cache, (seed + number) % 7)
+                put(cache, (seed + number) % 7, 400)
                 found = content(cache, name(number % 7))
                 assert found in (None, bytes(400))
                 if number % 10 == seed:
@@ -175,12 +168,6 @@ def test_many_may_write_and_clear_at_once(tmp_path: Path) -> None:
         thread.join()
     assert not problems
     assert cache.usage().bytes <= 2000
-
-
-def put_or_gone(cache: CacheDir, number: int) -> None:
-    """Writes a file; the directory may be deleted under it."""
-    with suppress(FileNotFoundError):
-        put(cache, number, 400)
 
 
 def test_the_environment_names_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

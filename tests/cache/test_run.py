@@ -22,9 +22,11 @@ from tests.tables.random_traces import cpu_truths
 from tests.test_reading import pods
 from tpuprof.cache import CacheDir, finish_writing, run
 from tpuprof.cache.codec import Codec
-from tpuprof.cache.container import read_container, write_container
+from tpuprof.cache.container import NotKeptError, read_container, write_container
+from tpuprof.cache.frame import frame_parts
 from tpuprof.errors import InputError, UsageError
 from tpuprof.report import build_report
+from tpuprof.tables.schemas import SEGMENTS
 from tpuprof.testing import TraceBuilder
 from tpuprof.testing.contract import edge_trace
 
@@ -144,6 +146,61 @@ def test_a_selection_is_the_same_from_the_cache(cache: Cache) -> None:
 
 def small(steps: int = 3) -> TraceBuilder:
     return edge_trace("small", steps, marked=True, cores=2)
+
+
+def test_segments_are_kept_when_they_were_made(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = SAMPLES / "tpu_two_hosts"
+    made = cache.load(path).segments
+    finish_writing()
+    assert len(list(cache.dir.path.glob("*-segments.table"))) == 1
+    read = cache.load(path)
+
+    def never(*arguments: Any) -> Any:
+        raise AssertionError(arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tpuprof.tables.segments.segments_frame", never)
+        pd.testing.assert_frame_equal(made, read.segments, check_exact=True)
+        steps = [int(made["step"].iloc[0])]
+        chosen = made[made["step"].isin(steps)].reset_index(drop=True)
+        pd.testing.assert_frame_equal(chosen, cache.load(path).select(steps=steps).segments, check_exact=True)
+    device = [read.devices[0].id]
+    expected = tpuprof.load(path).select(devices=device).segments
+    pd.testing.assert_frame_equal(expected, cache.load(path).select(devices=device).segments, check_exact=True)
+
+
+@pytest.mark.parametrize("damage", ["noise", "other columns", "other codes", "other lengths"])
+def test_damaged_segments_are_made_again(cache: Cache, damage: str) -> None:
+    path = SAMPLES / "tpu_two_hosts"
+    made = cache.load(path).segments
+    finish_writing()
+    (entry,) = cache.dir.path.glob("*.table")
+    tree, parts = frame_parts(made, SEGMENTS)
+    if damage == "noise":
+        put(entry, b"noise")
+    else:
+        if damage == "other columns":
+            tree, parts = tree[:-1], parts[:-1]
+        elif damage == "other codes":
+            parts[0] = np.full(len(made), 100, np.int8)
+        else:
+            parts[1] = np.zeros(3, np.int64)
+        entry.unlink()
+        with entry.open("wb") as stream:
+            write_container(stream, tree, parts)
+    pd.testing.assert_frame_equal(made, cache.load(path).segments, check_exact=True)
+    assert any("cannot be used" in text for text in cache.said)
+
+
+def test_only_plain_columns_are_kept() -> None:
+    from tpuprof.tables.schemas import STEPS, TABLES
+
+    assert frame_parts(STEPS.empty(), STEPS)[0][0] == []
+    refused = next(
+        schema for schema in TABLES.values() if any(column.nullable and column.dtype != "category" for column in schema)
+    )
+    with pytest.raises(NotKeptError, match="has no form in the cache"):
+        frame_parts(refused.empty(), refused)
 
 
 # --- other content, other run -----------------------------------------------------------------------------------------
@@ -303,7 +360,7 @@ def test_a_damaged_entry_is_no_entry(cache: Cache) -> None:
         assert_same(whole.built, cache.load(path).built)
         assert not cache.hit
         assert "cannot be used" in cache.said[0]
-        assert "read from its files" in cache.said[0]
+        assert "read from its files" in cache.said[1]
         cache.load(path)
         assert cache.hit  # it was mended
 

@@ -139,7 +139,7 @@ class CacheDir:
                     place.unlink()
 
     def clear(self) -> Usage:
-        """Deletes all files of the cache, and the directory if nothing else is in it; returns what went."""
+        """Deletes all files of the cache; returns what went."""
         gone = 0
         size = 0
         for place, info in self._files():
@@ -147,8 +147,6 @@ class CacheDir:
                 place.unlink()
                 gone += 1
                 size += info.st_size
-        with suppress(OSError):
-            self.path.rmdir()
         return Usage(gone, size)
 
     def _place(self, name: str) -> Path:

@@ -7,15 +7,17 @@ HLO anew, as when the run is read. Events are read from the files when they are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache as once
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tpuprof.cache.code import code_mark
 from tpuprof.cache.codec import Codec
-from tpuprof.cache.container import NotKeptError, read_container, write_container
+from tpuprof.cache.container import NotKeptError, Part, read_container, write_container
 from tpuprof.cache.digests import content_digests, text_digest
 from tpuprof.cache.directory import CacheDir, in_background
+from tpuprof.cache.frame import frame_of, frame_parts
 from tpuprof.cache.sound import must_be_sound
 from tpuprof.errors import HloError
 from tpuprof.formats.recording import HostFile, RunFiles, Source
@@ -23,6 +25,7 @@ from tpuprof.formats.recordings import NO_EVENTS, Recording
 from tpuprof.hlo.load import hlo_files
 from tpuprof.quality import Quality
 from tpuprof.reading import bytes_to_read
+from tpuprof.schema import Schema
 from tpuprof.tables.build import Built, Core
 from tpuprof.tables.host_clocks import HostClocks
 from tpuprof.tables.hostwork import Comparison
@@ -36,6 +39,11 @@ from tpuprof.tables.sweep import Spans
 from tpuprof.tables.waits import CoreWaits
 from tpuprof.tables.windows import Windows
 from tpuprof.units import format_bytes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Content = TypeVar("Content")
 
 FORMAT = 1
 """Changes with what is written; files of another number are never looked at."""
@@ -90,43 +98,63 @@ class Entry:
 
     def read(self) -> Kept | None:
         """The run, if the cache has it undamaged."""
-        name, tell = f"{self.key}.run", self.cache.tell
-        try:
-            stream = self.cache.open(name)
-            if stream is None:
-                tell("cache: this run is not in it yet")
-                return None
-            with stream:
-                kept = _codec().decode(*read_container(stream))
-            if not isinstance(kept, Kept):
-                raise NotKeptError("its content is no run")
-            must_be_sound(kept.built, len(kept.ops))
-        except NotKeptError as error:
-            tell(f"cache: {self.cache.path / name} cannot be used: {error}; the run is read from its files")
-            return None
-        except OSError as error:
-            tell(f"cache: {self.cache.path / name} cannot be read: {error.strerror}")
-            return None
-        tell(f"cache: taken from {self.cache.path / name}")
+        kept = self._read(f"{self.key}.run", _kept_of)
+        if kept is None:
+            self.cache.tell("cache: this run is read from its files")
         return kept
 
     def write(self, kept: Kept) -> None:
         """Puts the run into the cache, in the background. What goes wrong is told, never raised."""
-        in_background(lambda: self._write(kept))
+        in_background(lambda: self._write(f"{self.key}.run", lambda: _codec().encode(kept)))
 
-    def _write(self, kept: Kept) -> None:
-        name, tell = f"{self.key}.run", self.cache.tell
+    def frame(self, schema: Schema, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+        """A table of the whole run: from the cache, or made, and put into the cache in the background."""
+        name = f"{self.key}-{schema.name}.table"
+        found = self._read(name, lambda tree, parts: frame_of(tree, parts, schema))
+        if found is None:
+            found = made = make()
+            in_background(lambda: self._write(name, lambda: frame_parts(made, schema)))
+        return found
+
+    def _read(self, name: str, of: Callable[[Any, list[Part]], Content]) -> Content | None:
+        place, tell = self.cache.path / name, self.cache.tell
+        try:
+            stream = self.cache.open(name)
+            if stream is None:
+                tell(f"cache: {place} is not there yet")
+                return None
+            with stream:
+                found = of(*read_container(stream))
+        except NotKeptError as error:
+            tell(f"cache: {place} cannot be used: {error}")
+        except OSError as error:
+            tell(f"cache: {place} cannot be read: {error.strerror}")
+        else:
+            tell(f"cache: taken from {place}")
+            return found
+        return None
+
+    def _write(self, name: str, content: Callable[[], tuple[Any, list[Part]]]) -> None:
+        place, tell = self.cache.path / name, self.cache.tell
         try:
             if _key(self.cache, self.files, self.step_program, self.hlo) != self.key:
                 raise NotKeptError("its files changed while they were read")
-            tree, parts = _codec().encode(kept)
+            tree, parts = content()
             size = self.cache.write(name, lambda stream: write_container(stream, tree, parts))
         except NotKeptError as error:
             tell(f"cache: this run is not kept: {error}")
         except OSError as error:
             tell(f"cache: this run is not kept: {error.strerror}: {self.cache.path}")
         else:
-            tell(f"cache: {format_bytes(size)} written to {self.cache.path / name}")
+            tell(f"cache: {format_bytes(size)} written to {place}")
+
+
+def _kept_of(tree: Any, parts: list[Part]) -> Kept:
+    kept = _codec().decode(tree, parts)
+    if not isinstance(kept, Kept):
+        raise NotKeptError("its content is no run")
+    must_be_sound(kept.built, len(kept.ops))
+    return kept
 
 
 def entry_of(cache: CacheDir, files: RunFiles, step_program: str | None, hlo: str | None) -> Entry | None:
