@@ -89,7 +89,8 @@ class CacheDir:
             write: writes the content to a stream.
 
         Raises:
-            NotKeptError: the file is larger than the cache may be, or the directory is not its owner's alone.
+            NotKeptError: the file is larger than the cache may be, the directory is not its owner's alone, or somebody
+                cleared it while the file was written.
             OSError: it cannot be written, as when the disk is full.
         """
         place = self._place(name)
@@ -103,7 +104,10 @@ class CacheDir:
             if size > self.max_bytes:
                 raise NotKeptError(f"it needs {format_bytes(size)}, the cache may hold {format_bytes(self.max_bytes)}")
             self.make_room(size)
-            temporary.replace(place)
+            try:
+                temporary.replace(place)
+            except FileNotFoundError as error:
+                raise NotKeptError("the cache was cleared meanwhile") from error
         finally:
             temporary.unlink(missing_ok=True)
         return size
