@@ -15,7 +15,7 @@ import pytest
 
 from tpuprof.cache import CacheDir, user_cache
 from tpuprof.cache.container import NotKeptError
-from tpuprof.cache.directory import DEFAULT_MAX_BYTES, user_cache_path
+from tpuprof.cache.directory import DEFAULT_MAX_BYTES, finish_writing, in_background, user_cache_path
 from tpuprof.errors import UsageError
 
 
@@ -176,6 +176,19 @@ def test_a_file_that_is_cleared_while_it_is_written_is_not_kept(cache: CacheDir)
     with pytest.raises(NotKeptError, match="cleared meanwhile"):
         cache.write(name(1), lambda stream: cache.clear())
     assert os.listdir(cache.path) == []
+
+
+def test_without_threads_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    done: list[int] = []
+    in_background(lambda: done.append(1))
+    finish_writing()
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    in_background(lambda: done.append(2))
+    finish_writing()
+    assert done == [1]
 
 
 def test_the_environment_names_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

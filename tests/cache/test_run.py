@@ -392,6 +392,10 @@ def first_core(kept: Any) -> Any:
 
 UNSOUND: dict[str, Callable[[Any], Any]] = {
     "no run": lambda kept: kept.heads,
+    "no hosts": lambda kept: replace(kept, heads=()),
+    "another file": lambda kept: replace(
+        kept, heads=tuple(replace(head, source=replace(head.source, path="/etc/passwd")) for head in kept.heads)
+    ),
     "fewer ops": lambda kept: replace(kept, ops=kept.ops[:1]),
     "fewer cores": lambda kept: replace(kept, built=replace(kept.built, cores=kept.built.cores[:1])),
     "shorter levels": lambda kept: with_core(kept, levels=first_core(kept).levels[:-1]),
@@ -442,6 +446,17 @@ def test_what_has_no_form_in_the_cache_is_not_kept(cache: Cache, monkeypatch: py
     assert cache.load(SAMPLES / "tpu_two_hosts").n_steps > 0
     assert "is not kept: " in cache.said[-1]
     assert "has no form in the cache" in cache.said[-1]
+
+
+def test_whatever_happens_while_writing_is_only_told(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> Any:
+        raise ZeroDivisionError("by zero")
+
+    found = cache.load(SAMPLES / "tpu_two_hosts")
+    cache.dir.clear()
+    monkeypatch.setattr(run, "write_container", lambda *arguments: broken())
+    assert_same(found.built, cache.load(SAMPLES / "tpu_two_hosts").built)
+    assert cache.said[-1] == "cache: this run is not kept: ZeroDivisionError: by zero"
 
 
 def test_a_run_larger_than_the_cache_is_not_kept(cache: Cache) -> None:

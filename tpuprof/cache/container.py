@@ -25,6 +25,7 @@ Part = npt.NDArray[Any] | bytes
 
 MAX_HEADER_BYTES = 1 << 30
 MAX_DIMENSIONS = 4
+MAX_CONSTANT = 1 << 31  # elements of an array of one value, which needs no room in the file
 _MAGIC = b"tpuprof cache 1\n"
 _HEAD = struct.Struct("<QI")
 _ALIGNMENT = 64
@@ -86,7 +87,7 @@ def read_container(stream: BinaryIO) -> tuple[Any, list[Part]]:
         header: dict[str, Any] = json.loads(bytes(whole[before : before + size]))
         data = whole[_aligned(before + size) :]
         return header["tree"], [_part(entry, data) for entry in header["parts"]]
-    except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, IndexError, RecursionError, MemoryError) as error:
         raise NotKeptError("its header makes no sense") from error
 
 
@@ -114,7 +115,7 @@ def _part(entry: list[Any], data: memoryview) -> Part:
     dtype: np.dtype[Any] = np.dtype("uint8" if name == "bytes" else name)
     count = prod(shape)
     if len(rest) == 1 and name != "bytes":
-        if count > 1 << 40:
+        if count > MAX_CONSTANT:
             raise ValueError(count)
         value: Any = np.frombuffer(bytes.fromhex(rest[0]), dtype)
         constant: Any = np.full(shape, value[0], dtype)

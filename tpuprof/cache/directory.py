@@ -217,24 +217,21 @@ def user_cache_path() -> Path | None:
     return user / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "tpuprof" / "runs"
 
 
-_writing: set[threading.Thread] = set()
+_writing: list[threading.Thread] = []
+_registering = threading.Lock()
 
 
 def in_background(work: Callable[[], None]) -> None:
-    """Does it in a thread that the interpreter waits for when it ends."""
-
-    def run() -> None:
-        try:
-            work()
-        finally:
-            _writing.discard(thread)
-
-    thread = threading.Thread(target=run, name="tpuprof-cache")
-    _writing.add(thread)
-    thread.start()
+    """Does it in a thread that the interpreter waits for when it ends; not at all where no thread can be had."""
+    thread = threading.Thread(target=work, name="tpuprof-cache")
+    with _registering, suppress(RuntimeError):
+        thread.start()
+        _writing[:] = [*(one for one in _writing if one.is_alive()), thread]
 
 
 def finish_writing() -> None:
     """Waits until everything that was loaded before is in the cache."""
-    for thread in list(_writing):
+    with _registering:
+        threads = list(_writing)
+    for thread in threads:
         thread.join()

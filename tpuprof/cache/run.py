@@ -98,7 +98,7 @@ class Entry:
 
     def read(self) -> Kept | None:
         """The run, if the cache has it undamaged."""
-        kept = self._read(f"{self.key}.run", _kept_of)
+        kept = self._read(f"{self.key}.run", self._kept)
         if kept is None:
             self.cache.tell("cache: this run is read from its files")
         return kept
@@ -115,6 +115,16 @@ class Entry:
             found = made = make()
             in_background(lambda: self._write(name, lambda: frame_parts(made, schema)))
         return found
+
+    def _kept(self, tree: Any, parts: list[Part]) -> Kept:
+        kept = _codec().decode(tree, parts)
+        if not isinstance(kept, Kept):
+            raise NotKeptError("its content is no run")
+        own = {path for file in self.files.files for path in _paths(file)}
+        if not kept.heads or not own.issuperset(head.source.path for head in kept.heads):
+            raise NotKeptError("it names other files")
+        must_be_sound(kept.built, len(kept.ops))
+        return kept
 
     def _read(self, name: str, of: Callable[[Any, list[Part]], Content]) -> Content | None:
         place, tell = self.cache.path / name, self.cache.tell
@@ -145,16 +155,10 @@ class Entry:
             tell(f"cache: this run is not kept: {error}")
         except OSError as error:
             tell(f"cache: this run is not kept: {error.strerror}: {self.cache.path}")
+        except Exception as error:  # nobody waits for this thread: what would end it is told as well
+            tell(f"cache: this run is not kept: {type(error).__name__}: {error}")
         else:
             tell(f"cache: {format_bytes(size)} written to {place}")
-
-
-def _kept_of(tree: Any, parts: list[Part]) -> Kept:
-    kept = _codec().decode(tree, parts)
-    if not isinstance(kept, Kept):
-        raise NotKeptError("its content is no run")
-    must_be_sound(kept.built, len(kept.ops))
-    return kept
 
 
 def entry_of(cache: CacheDir, files: RunFiles, step_program: str | None, hlo: str | None) -> Entry | None:
