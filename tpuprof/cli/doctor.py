@@ -18,8 +18,8 @@ def command(ask_jax: bool, clear_cache: bool, output: Output) -> None:
     """Check this installation: versions and optional dependencies.
 
     jax is not imported unless --jax is given: importing it can claim the accelerator. --fail-on covers the checks: a
-    broken required package is an error, a doubtful setting a warning, a missing optional package an info. What is kept of large runs, and
-    where, stands under run cache.
+    broken required package is an error, a doubtful setting a warning, a missing optional package an info.
+    What is kept of large runs, and where, stands under run cache.
     """
     from tpuprof.cli.checks import check_installation, check_jax, doctor_result
     from tpuprof.report.render import render_result
