@@ -32,9 +32,7 @@ def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, str]:
     return found.out, found.err
 
 
-@pytest.mark.parametrize(
-    "command", [("report",), ("info",), ("ops",), ("steps",), ("gaps",), ("collectives",), ("memory",), ("scopes",)]
-)
+@pytest.mark.parametrize("command", [("report",), ("info",), ("steps",), ("memory",)])
 def test_commands_say_the_same_from_the_cache(
     place: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:
