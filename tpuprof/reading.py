@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,10 +50,9 @@ def read_hosts(
         UsageError: ``workers`` is less than 1.
     """
     ordered = in_order(files)
-    small = len(ordered) == 1 or sum(_size(file) for file in ordered) <= SMALL_RUN_BYTES
     if any(_in_this_process_alone(file) for file in ordered):
         workers = 1
-    held = small and workers in (None, 1)
+    held = _is_small(ordered) and workers in (None, 1)
     found = map_hosts(
         _try_to_read if held else _try_to_read_facts,
         ordered,
@@ -71,11 +70,25 @@ def read_hosts(
     return Recordings(heads, () if held else [file for file, _ in in_place], _read), run
 
 
+def recordings_again(files: RunFiles, heads: Sequence[Recording]) -> Recordings:
+    """The recordings of a run that was read before, from their heads; events are read when they are asked for.
+
+    As after ``read_hosts``, those of a small run are held from then on.
+    """
+    of_path = {path: file for file in files.files for path in (file.xplane, file.trace_json) if path is not None}
+    return Recordings(heads, [of_path[head.source.path] for head in heads], _read, hold=_is_small(files.files))
+
+
+def _is_small(files: Sequence[HostFile]) -> bool:
+    return len(files) == 1 or sum(map(bytes_to_read, files)) <= SMALL_RUN_BYTES
+
+
 def _in_this_process_alone(file: HostFile) -> bool:
     return any(path is not None and path.startswith("memory:") for path in (file.xplane, file.trace_json))
 
 
-def _size(file: HostFile) -> int:
+def bytes_to_read(file: HostFile) -> int:
+    """How much there is to read of a host's files, in bytes as XPlane has them."""
     return file.xplane_size if file.xplane is not None else file.trace_json_size * _UNPACKED
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tpuprof.cache import CacheDir, user_cache
+from tpuprof.cache.run import Entry, Kept, entry_of
 from tpuprof.capture_notes import not_covered
 from tpuprof.engine import Progress
 from tpuprof.errors import UsageError
@@ -21,9 +23,9 @@ from tpuprof.formats.sidecars import read_sidecars
 from tpuprof.formats.xspace import I32
 from tpuprof.hlo import load_hlo
 from tpuprof.quality import Quality, ordered, worst
-from tpuprof.reading import read_hosts
+from tpuprof.reading import read_hosts, recordings_again
 from tpuprof.summary import html_summary, rich_summary
-from tpuprof.tables.build import Built, build
+from tpuprof.tables.build import Built, build, join_ops
 from tpuprof.tables.programs import Programs
 from tpuprof.tables.rows import Device
 from tpuprof.units import format_percent, format_ps
@@ -41,6 +43,7 @@ def load(
     step_program: str | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
+    cache: bool | CacheDir = False,
 ) -> Trace:
     """Loads a run.
 
@@ -53,6 +56,8 @@ def load(
         workers: how many processes read the files of several hosts. Default: as many as there are cores, unless the
             files are small.
         progress: called with (files read, files).
+        cache: where to keep what was made of a large run, so that it opens at once the next time: a directory, or true
+            for the user's (``tpuprof.cache.user_cache``). The trace is the same with and without.
 
     Raises:
         InputError: nothing there can be read as a trace.
@@ -60,10 +65,19 @@ def load(
         WorkerError: a process that read files ended before it was done.
     """
     files = find_run(str(path), run=run)
-    recordings, run_facts = read_hosts(files, workers=workers, progress=progress)
-    outside = load_hlo(str(hlo)) if hlo is not None else []
-    programs = Programs(run_facts.programs, outside)
-    built = build(run_facts, programs, step_program)
+    place = user_cache() if cache is True else cache or None
+    entry = None if place is None else entry_of(place, files, step_program, None if hlo is None else str(hlo))
+    kept = None if entry is None else entry.read()
+    if kept is None:
+        recordings, run_facts = read_hosts(files, workers=workers, progress=progress)
+        programs = Programs(run_facts.programs, load_hlo(str(hlo)) if hlo is not None else [])
+        built = build(run_facts, programs, step_program)
+        if entry is not None:
+            entry.write(Kept.of(recordings.heads, run_facts.ops, run_facts.programs, built))
+    else:
+        recordings = recordings_again(files, [head.recording() for head in kept.heads])
+        programs = Programs(kept.programs, load_hlo(str(hlo)) if hlo is not None else [])
+        built = replace(kept.built, infos=join_ops(kept.ops, programs))
     metadata, notes_quality = read_sidecars(files)
     covered = not_covered(metadata, built)
     quality = ordered([*(q for r in recordings.heads for q in r.quality), *notes_quality, *covered, *built.quality])
@@ -76,6 +90,7 @@ def load(
         metadata=metadata,
         quality=quality,
         built=built,
+        cached=entry,
     )
 
 
@@ -96,6 +111,7 @@ class Trace:
     quality: tuple[Quality, ...] = field(repr=False)
     built: Built = field(repr=False)
     selected_steps: frozenset[int] | None = field(default=None, repr=False)
+    cached: Entry | None = field(default=None, repr=False)  # of the whole run
 
     @property
     def origin_ns(self) -> int:
@@ -199,9 +215,13 @@ class Trace:
     @cached_property
     def segments(self) -> pd.DataFrame:
         """The partition as a timeline: stretches of one part and cause."""
+        from tpuprof.tables.schemas import SEGMENTS
         from tpuprof.tables.segments import segments_frame
 
-        return self._in_steps(segments_frame(self.built, self.recordings))
+        def make() -> pd.DataFrame:
+            return segments_frame(self.built, self.recordings)
+
+        return self._in_steps(make() if self.cached is None else self.cached.frame(SEGMENTS, make))
 
     @cached_property
     def gaps(self) -> pd.DataFrame:
@@ -271,20 +291,21 @@ class Trace:
         Raises:
             UsageError: a device or step does not exist.
         """
-        built, chosen = self.built, self.selected_steps
+        built, chosen, cached = self.built, self.selected_steps, self.cached
         if devices is not None:
             wanted = list(devices)
             known = [device.id for device in self.devices]
             _must_exist("device", [w for w in wanted if w not in known], known)
             keep = [at for at, device in enumerate(known) if device in wanted]
             cores = tuple(built.cores[at] for at in keep)
+            cached = None
             built = replace(built, cores=cores, steps=replace(built.steps, cores=tuple(core.steps for core in cores)))
         if steps is not None:
             numbers = frozenset(int(step) for step in steps)
             have = sorted({int(n) for core in built.cores for n in core.steps.number.tolist()})
             _must_exist("step", sorted(numbers - set(have)), have)
             chosen = numbers if chosen is None else numbers & chosen
-        return replace(self, built=built, selected_steps=chosen)
+        return replace(self, built=built, selected_steps=chosen, cached=cached)
 
     def counted(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Those rows (with columns ``device`` and ``step``) that lie in counted steps; all of them without steps."""

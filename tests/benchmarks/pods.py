@@ -56,7 +56,7 @@ def main() -> None:
     print(f"{len(files)} files, {size / 1e6:.0f} MB, {arguments.events * len(files):,} events, {os.cpu_count()} cores")
     output = folder / "report.json"
     seconds, cpu_s, peak = measured(
-        [sys.executable, "-m", "tpuprof", "report", str(folder), "--json", "--force", "-o", str(output)]
+        [sys.executable, "-m", "tpuprof", "report", str(folder), "--json", "--no-cache", "--force", "-o", str(output)]
     )
     print(f"tpuprof report: {seconds:.1f} s, {cpu_s:.1f} s of processors ({cpu_s / seconds:.2f} busy on average), "
           f"{peak / 2**30:.2f} GiB at most over all processes")  # fmt: skip

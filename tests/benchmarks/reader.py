@@ -252,7 +252,8 @@ def report_process() -> Reader:
 
     def read(file: Path) -> int:
         with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, "-m", "tpuprof", "report", str(file), "--quiet", "-o", f"{folder}/report.json"]
+            command = [sys.executable, "-m", "tpuprof", "report", str(file), "--no-cache", "--quiet"]
+            command += ["-o", f"{folder}/report.json"]
             subprocess.run(command, check=True, timeout=TIMEOUT_S)
         return 0
 

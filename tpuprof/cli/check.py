@@ -11,6 +11,7 @@ from tpuprof.cli.history.options import store_option
 from tpuprof.cli.output import Output, output_options
 from tpuprof.cli.roofline_options import roofline_options
 from tpuprof.cli.sides import declared_options, finish, load_side, threshold_options, thresholds, write_verdict
+from tpuprof.cli.source import cache_option
 from tpuprof.errors import UsageError
 from tpuprof.report.render import REPORT_FORMATS
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 @click.option("--step-program", metavar="NAME", help="Take the executions of this program as steps.")
 @roofline_options
 @threshold_options
+@cache_option
 @output_options(REPORT_FORMATS)
 def command(
     runs: tuple[str, ...],
@@ -53,6 +55,7 @@ def command(
     paired: bool,
     step_program: str | None,
     given: dict[str, Any],
+    no_cache: bool,
     output: Output,
 ) -> None:
     """Hold a run against a baseline and budgets: the gate for CI.
@@ -81,13 +84,13 @@ def command(
             hint="Give --against RUN, --baseline NAME or --budget FILE; see docs/howto-ci.md.",
         )
     limits = thresholds(given, rules.thresholds)
-    new = load_side(runs, output, step_program)
+    new = load_side(runs, output, step_program, no_cache=no_cache)
     if rules.budgets:
         output.detail(f"budgets from {rules.place}")
     from tpuprof.gate.run import run_check
     from tpuprof.report.check import check_document, render_check
 
-    sides = load_side(against, output, step_program)
+    sides = load_side(against, output, step_program, no_cache=no_cache)
     if baseline is None:
         made = run_check(
             new, sides, rules, limits, paired=paired, against_name=" and ".join(against), hardware=hardware

@@ -16,9 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from tpuprof._version import __version__
+from tpuprof.cache.container import NotKeptError
+from tpuprof.cache.directory import DIRECTORY_VARIABLE, SIZE_VARIABLE, user_cache
+from tpuprof.errors import UsageError
 from tpuprof.report.build import SCHEMA_VERSION
 from tpuprof.report.listing import Field, Listing, Result
-from tpuprof.text import clean
+from tpuprof.text import clean, plural
+from tpuprof.units import format_bytes
 
 REQUIRED = {
     "numpy": "numpy",
@@ -108,7 +112,7 @@ def check_installation() -> list[Check]:
     ]
     checks += [_required(name, module) for name, module in REQUIRED.items()]
     checks += [_optional(name, *facts) for name, facts in OPTIONAL.items()]
-    return [*checks, *_libtpu_pin(), _protobuf(), _numba_cache(), _terminal()]
+    return [*checks, *_libtpu_pin(), _protobuf(), _numba_cache(), _run_cache(), _terminal()]
 
 
 def check_jax(timeout_s: float = _JAX_TIMEOUT_S) -> list[Check]:
@@ -198,6 +202,27 @@ def _numba_cache() -> Check:
             return Check("numba cache", "ok", detail=str(place))
     hint = "Set NUMBA_CACHE_DIR to a directory that can be written."
     return Check("numba cache", "doubtful", "warning", detail="not writable: every start compiles anew", next=hint)
+
+
+def _run_cache() -> Check:
+    """What is made of large runs is kept on disk; without that they are read anew each time."""
+    name = "run cache"
+    try:
+        cache = user_cache()
+        used = None if cache is None else cache.usage()
+    except UsageError as error:
+        return Check(name, "doubtful", "warning", detail=str(error), next=f"Unset or correct {SIZE_VARIABLE}.")
+    except (NotKeptError, OSError) as error:
+        return Check(
+            name, "doubtful", "warning", detail=str(error), next=f"Name another directory in {DIRECTORY_VARIABLE}."
+        )
+    if cache is None or used is None:
+        return Check(name, "ok", detail=f"off ({SIZE_VARIABLE})")
+    if not _writable(cache.path):
+        hint = f"Name another directory in {DIRECTORY_VARIABLE}."
+        return Check(name, "doubtful", "info", detail=f"not writable: {cache.path}", next=hint)
+    size = f"{format_bytes(used.bytes)} of {format_bytes(cache.max_bytes)} in {plural(used.files, 'file')}"
+    return Check(name, "ok", detail=f"{cache.path}: {size}")
 
 
 def _writable(place: Path) -> bool:

@@ -9,6 +9,7 @@ import click
 
 from tpuprof.cli.output import Output, output_options
 from tpuprof.cli.sides import code_of, finish, load_side, threshold_options, thresholds, write_verdict
+from tpuprof.cli.source import cache_option
 from tpuprof.errors import OutputExistsError, UsageError
 from tpuprof.report.render import REPORT_FORMATS
 
@@ -29,6 +30,7 @@ GROUPINGS = ("op", "kind", "scope", "source")
 )
 @click.option("--step-program", metavar="NAME", help="Take the executions of this program as steps, on both sides.")
 @threshold_options
+@cache_option
 @click.option("--bundle", metavar="FILE", help="Also write a zip with all it takes to look into it, redacted.")
 @output_options(REPORT_FORMATS)
 def command(
@@ -39,6 +41,7 @@ def command(
     by: str,
     step_program: str | None,
     given: dict[str, Any],
+    no_cache: bool,
     bundle: str | None,
     output: Output,
 ) -> None:
@@ -51,7 +54,10 @@ def command(
     """
     limits = thresholds(given)
     target = None if bundle is None else _bundle_path(bundle, output)
-    sides = load_side((base, *more_base), output, step_program), load_side(new, output, step_program)
+    sides = (
+        load_side((base, *more_base), output, step_program, no_cache=no_cache),
+        load_side(new, output, step_program, no_cache=no_cache),
+    )
     from tpuprof.compare.comparison import diff
     from tpuprof.report.diff import diff_document, render_diff
 

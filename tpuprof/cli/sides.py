@@ -28,7 +28,9 @@ def is_step_file(path: str) -> bool:
     return name.endswith(_STEP_FILES) and not name.endswith(_TRACES)
 
 
-def load_side(paths: Iterable[str], output: Output, step_program: str | None = None) -> list[Trace | Samples]:
+def load_side(
+    paths: Iterable[str], output: Output, step_program: str | None = None, *, no_cache: bool = False
+) -> list[Trace | Samples]:
     """The runs and step files, read.
 
     Raises:
@@ -41,7 +43,7 @@ def load_side(paths: Iterable[str], output: Output, step_program: str | None = N
 
             found.append(read_samples(path))
         else:
-            found.append(RunSource(path, step_program=step_program).load(output))
+            found.append(RunSource(path, step_program=step_program, no_cache=no_cache).load(output))
     return found
 
 

@@ -33,6 +33,7 @@ class RunSource:
     step_program: str | None = None
     devices: str | None = None
     steps: str | None = None
+    no_cache: bool = False
 
     def load(self, output: Output) -> Trace:
         """Reads the run and keeps the devices and steps that were asked for.
@@ -43,10 +44,18 @@ class RunSource:
         """
         bounds = None if self.steps is None else parse_steps(self.steps)
         with progress(f"reading {self.path}", quiet=output.quiet) as count:
+            from tpuprof.cache import user_cache
             from tpuprof.trace import load
 
             began = time.perf_counter()
-            trace = load(self.path, run=self.run, hlo=self.hlo, step_program=self.step_program, progress=count)
+            trace = load(
+                self.path,
+                run=self.run,
+                hlo=self.hlo,
+                step_program=self.step_program,
+                progress=count,
+                cache=False if self.no_cache else user_cache(tell=output.detail) or False,
+            )
         output.detail(f"read {trace.path} in {time.perf_counter() - began:.2f} s")
         if trace.other_runs and self.run is None:
             more = len(trace.other_runs) - _OTHERS_NAMED
@@ -61,12 +70,18 @@ class RunSource:
         return trace
 
 
+cache_option = click.option(
+    "--no-cache", is_flag=True, help="Read the files of a large run anew, and keep nothing of it for the next time."
+)
+"""``no_cache`` for commands that take several runs; ``run_options`` has it."""
+
+
 def run_options(function: Callable[..., None]) -> Callable[..., None]:
     """Adds the argument RUN and its options to a command, which receives them as ``source``."""
 
     @functools.wraps(function)
     def collected(**values: Any) -> None:
-        names = ("run", "hlo", "step_program", "devices", "steps")
+        names = ("run", "hlo", "step_program", "devices", "steps", "no_cache")
         source = RunSource(values.pop("run_path"), **{name: values.pop(name) for name in names})
         function(source=source, **values)
 
@@ -85,6 +100,7 @@ def run_options(function: Callable[..., None]) -> Callable[..., None]:
             help="Only these cores: ids, numbers or patterns, such as TPU:0,TPU:1 or 'hostA/*'.",
         ),
         click.option("--steps", metavar="A:B", help="Only the steps A to B - 1; either end may be left out."),
+        cache_option,
     ]
     decorated: Callable[..., None] = collected
     for option in reversed(options):

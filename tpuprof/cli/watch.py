@@ -93,7 +93,7 @@ def command(
     rules = Rules() if budget_path is None else read_rules(Path(budget_path))
     sides: list[Trace | Samples] = []
     if against is not None:
-        sides = load_side([against], output)
+        sides = load_side([against], output, no_cache=True)  # it runs for weeks, and reads each run once
     elif not reading(store_url, output).baselines(baseline):
         raise UsageError(f"There is no baseline {baseline!r}.", hint="See them with: tpuprof history baseline list")
     other = _Other(sides, Path(against).name if against is not None else f"baseline {baseline}", baseline, store_url)

@@ -23,6 +23,7 @@ class Recordings(Sequence[Recording]):
         heads: the recordings; without their events if ``files`` is given.
         files: the files to read again, one per recording; empty if the events are held.
         read: how a file is read again.
+        hold: keep the events of a file that was read again.
     """
 
     def __init__(
@@ -30,10 +31,13 @@ class Recordings(Sequence[Recording]):
         heads: Sequence[Recording],
         files: Sequence[HostFile] = (),
         read: Callable[[HostFile], Recording] = read_host,
+        *,
+        hold: bool = False,
     ) -> None:
         self.heads = tuple(heads)
         self._files = tuple(files)
         self._read = read
+        self._again: dict[HostFile, Space] | None = {} if hold else None
 
     @property
     def held(self) -> bool:
@@ -51,9 +55,17 @@ class Recordings(Sequence[Recording]):
 
     def __getitem__(self, index: int | slice) -> Recording | Recordings:
         if isinstance(index, slice):
-            return Recordings(self.heads[index], self._files[index], self._read)
+            part = Recordings(self.heads[index], self._files[index], self._read)
+            part._again = self._again
+            return part
         head = self.heads[index]
         if self.held:
             return head
-        # The file has been read before: what is wrong with it was said then, and stands in the head.
-        return replace(head, space=self._read(self._files[index]).space)
+        file = self._files[index]
+        space = None if self._again is None else self._again.get(file)
+        if space is None:
+            # The file has been read before: what is wrong with it was said then, and stands in the head.
+            space = self._read(file).space
+            if self._again is not None:
+                self._again[file] = space
+        return replace(head, space=space)

@@ -38,6 +38,20 @@ def load_hlo(path: str, max_bytes: int = MAX_BYTES) -> list[HloModule]:
         HloError: nothing at the path is HLO, or a file is damaged; names the file.
         InputTooLargeError: a file passes the limit.
     """
+    filesystem, names = _files(path)
+    return [_load_file(filesystem, name, max_bytes) for name in names]
+
+
+def hlo_files(path: str) -> list[str]:
+    """The files that ``load_hlo`` reads for a path, as their file system names them.
+
+    Raises:
+        HloError: there is none.
+    """
+    return _files(path)[1]
+
+
+def _files(path: str) -> tuple[Any, list[str]]:
     import fsspec  # pyright: ignore[reportMissingTypeStubs]
 
     opened: tuple[Any, str] = cast("Any", fsspec).core.url_to_fs(str(path))
@@ -51,10 +65,10 @@ def load_hlo(path: str, max_bytes: int = MAX_BYTES) -> list[HloModule]:
                 where=str(path),
                 hint="Files end in .txt, .hlo or .pb; dump some with XLA_FLAGS=--xla_dump_to=DIR.",
             )
-        return [_load_file(filesystem, name, max_bytes) for name in chosen]
+        return filesystem, chosen
     if not filesystem.exists(root):
         raise HloError("There is no such file or directory.", where=str(path))
-    return [_load_file(filesystem, root, max_bytes)]
+    return filesystem, [root]
 
 
 def parse_hlo(data: bytes, where: str = "") -> HloModule:

@@ -22,7 +22,7 @@ from tpuprof.tables.partition import CorePartition, op_levels, partition, sweep_
 from tpuprof.tables.per_core import per_core
 from tpuprof.tables.programs import Programs
 from tpuprof.tables.recorded_quality import recorded_quality
-from tpuprof.tables.rows import CoreRecord, OpInfo
+from tpuprof.tables.rows import CoreRecord, OpFacts, OpInfo
 from tpuprof.tables.runs import Runs, find_runs
 from tpuprof.tables.steps import CoreSteps, Steps, find_steps
 from tpuprof.tables.transients import without_start
@@ -70,8 +70,7 @@ def build(facts: RunFacts, programs: Programs, step_program: str | None = None) 
         UsageError: no execution has the name ``step_program``.
     """
     hosts = facts.hosts
-    programs.refuse_unlike((op.program_id, op.module_name, op.name) for op in facts.ops)
-    infos = tuple(op_info(op, programs) for op in facts.ops)
+    infos = join_ops(facts.ops, programs)
     records = [with_module_names(core, infos) for host in hosts for core in host.cores]
     empty = [f"{host.host}{plane}" for host in hosts for plane in host.empty_planes]
     containers = np.array([info.is_container for info in infos] or [False], np.bool_)
@@ -128,6 +127,12 @@ def build(facts: RunFacts, programs: Programs, step_program: str | None = None) 
         *host_clocks.quality,
     ]
     return Built(facts.origin_ns, tuple(cores), infos, steps, tuple(empty), tuple(quality), host_clocks)
+
+
+def join_ops(ops: Sequence[OpFacts], programs: Programs) -> tuple[OpInfo, ...]:
+    """What is known of each op: what the trace says, and its HLO. Modules that are of another program are dropped."""
+    programs.refuse_unlike((op.program_id, op.module_name, op.name) for op in ops)
+    return tuple(op_info(op, programs) for op in ops)
 
 
 def _compared(cores: Sequence[Core], infos: Sequence[OpInfo]) -> tuple[list[Core], HostClocks]:
