@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from streamlit.navigation.page import Page as StreamlitPage
 
 
-_ICON = Path(__file__).parent / "icon.svg"  # a file of ours: named icons would be fetched from elsewhere
+_HERE = Path(__file__).parent  # pictures are files of ours: named icons of tabs would be fetched from elsewhere
 
 
 def main() -> None:
     """The script: runs once for every look and every click."""
-    st.set_page_config(page_title="tpuprof", page_icon=str(_ICON), layout="wide")
+    st.set_page_config(page_title="tpuprof", page_icon=str(_HERE / "icon.svg"), layout="wide")
+    st.logo(str(_HERE / "logo.svg"), size="large")
+    st.html(_HERE / "style.css")
     settings = Settings.of_arguments(sys.argv[1:])
     sections: dict[str, list[Any]] = {}
     for entry in PAGES.values():

@@ -87,7 +87,7 @@ def show_table(
     frame, config = _frame(sent, present)
     options: dict[str, Any] = {} if select is None else {"on_select": "rerun", "selection_mode": select}
     selected = selectable_table(
-        frame, key, hide_index=True, column_config=config, height=height, width="stretch", **options
+        frame, key, hide_index=True, column_config=config, height=height, width="stretch", placeholder="n/a", **options
     )
     count = len(rows) if total is None else total
     if count > len(sent):
