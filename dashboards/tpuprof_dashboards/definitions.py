@@ -15,6 +15,10 @@ FIGURES = {
     "hidden": "Communication behind which the core computed; it costs no time of its own.",
     "idle": "Share of the step in which nothing ran on the core.",
     "memory_peak": "Most memory that a program of the run needs at once, per device, as its compiler assigned it.",
+    "change": "How much longer the step takes than before, with the interval that holds the true change.",
+    "step_delta": "Difference of the mean steps of the captures that are explained; the rows below sum to it.",
+    "p_value": "How likely steps like these would differ so much if nothing had changed.",
+    "matched": "Share of the ops' time in groups that both runs have.",
     "compute": "Share of the step in which the core computed.",
     "wait": "Share of the step in which the core waited for other cores, for copies or for the host.",
 }

@@ -49,6 +49,7 @@ def show_tiles(tiles: Sequence[Tile]) -> None:
                 help=help_text or None,
                 border=True,
                 width="stretch",
+                height="stretch",
             )
 
 

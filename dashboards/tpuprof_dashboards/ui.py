@@ -10,6 +10,11 @@ import streamlit
 _untyped = cast("Any", streamlit)
 
 
+def component(name: str, js: str, css: str = "", html: str = "") -> Any:
+    """``st.components.v2.component``: registers a component of ours and returns what mounts it."""
+    return _untyped.components.v2.component(name, html=html or None, css=css or None, js=js)
+
+
 def selectable_table(frame: Any, key: str, **options: Any) -> list[int]:
     """``st.dataframe``; the positions of the selected rows, none where rows cannot be selected."""
     state = _untyped.dataframe(frame, key=key, **options)

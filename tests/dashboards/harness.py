@@ -9,13 +9,15 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
 from streamlit.testing.v1 import AppTest
+
+from tests.compare.models import built, layers
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "sample_traces"
@@ -39,7 +41,7 @@ def _script(slug: str, settings: dict[str, str]) -> None:
 
 def texts(test: AppTest) -> str:
     """All that the page says in words, for searching."""
-    kinds = ("title", "header", "subheader", "markdown", "caption", "info", "warning", "error", "metric")
+    kinds = ("title", "header", "subheader", "markdown", "caption", "info", "success", "warning", "error", "metric")
     elements = [element for kind in kinds for element in getattr(test, kind)]
     return "\n".join(f"{getattr(element, 'label', '')} {element.value}" for element in elements)
 
@@ -106,3 +108,15 @@ def settled(page: Any) -> None:
     page.wait_for_function(
         '() => !document.querySelector(\'[data-testid="stSpinner"], [data-testid="stSkeleton"]\')', timeout=30_000
     )
+
+
+def pair(logdir: Path, *, slower: float = 2.0, steps: int = 20) -> tuple[str, str]:
+    """Writes two runs into a log directory, the second with a slower first op; their names, the base first."""
+    ops = layers(2, ps=100_000_000)
+    changed = [replace(ops[0], ps=round(ops[0].ps * slower)), *ops[1:]]
+    names = ("2026_01_01_00_00_00", "2026_01_02_00_00_00")
+    for name, run in zip(names, (ops, changed), strict=True):
+        trace = built(run, steps=steps, cores=2)
+        trace.session = name
+        trace.write(logdir)
+    return names
