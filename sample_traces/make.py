@@ -70,10 +70,10 @@ def tpu_loop_async() -> TraceBuilder:
         core.modules.module(Program("jit_init", 77), 1000, 50)
         core.ops.event("broadcast.1", 1000, 50, meta={"hlo_category": "broadcast", "program_id": Unsigned(77)})
         for step in range(4):
-            _loop_step(core, step, Decimal(2000 + 760 * step))
+            _loop_step(core, step, Decimal(2000 + 780 * step))
     host.add_program(TRAIN_LOOP)
     host.add_program(Program("jit_init", 77, INIT_HLO))
-    _python_thread(host, TRAIN_LOOP, steps=4, first_step_us=2000, period_us=760)
+    _python_thread(host, TRAIN_LOOP, steps=4, first_step_us=2000, period_us=780)
     host.add_task_environment(SESSION_START_NS, SESSION_START_NS + 20_000_000)
     return trace
 
@@ -161,14 +161,14 @@ class _Core:
 def _loop_step(core: _Core, step: int, start: Decimal) -> None:
     """One step of ``tpu_loop_async``; core 1 has slower kernels and therefore shorter waits."""
     core.at = start
-    core.steps.event(str(step), start, 760)
-    core.op("copy.20", 8, "data formatting")
+    core.steps.event(str(step), start, 780)
+    core.op("copy.20", 11, "data formatting")
     core.op("splash_attention.21", ("40", "44.99")[core.ordinal], "custom-call")
     core.op("while.25", 0, "while")
     loop = core.ops.events[-1]
     core.at += Decimal("0.5")
     for _ in range(4):
-        core.op("fusion.5", 2, "loop fusion")
+        core.op("fusion.5", 6, "loop fusion")
         gather = core.at
         core.op("all-gather-start.6", "0.05", "all-gather-start")
         core.op("fusion.7", (60, 62)[core.ordinal], "convolution fusion", MATMUL_2048_FLOPS)
@@ -187,7 +187,7 @@ def _loop_step(core: _Core, step: int, start: Decimal) -> None:
     core.trace_me.event("barrier-cores", core.at, wait)
     core.at += wait
     core.op("all-reduce.27", 80, "all-reduce")
-    core.op("fusion.28", 30, "loop fusion")
+    core.op("fusion.28", 31, "loop fusion")
     core.module(step, start)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import tpuprof
 from tests.tables.oracle import Core, Span, divide
+from tpuprof.report import build_report
 from tpuprof.tables.schemas import PARTS
 from tpuprof.testing import PlaneBuilder, to_ps
 
@@ -108,6 +109,12 @@ def test_the_manifest_is_what_brute_force_finds_in_the_events_as_built(name: str
         assert {part: found[part] for part in PARTS if found[part]} == parts
         assert found["hidden_collective"] == hidden.get("collective", 0)
         assert found["hidden_dma"] == hidden.get("dma", 0)
+
+
+@pytest.mark.parametrize("name", HAND_BUILT)
+def test_no_op_was_built_faster_than_its_chip(name: str) -> None:
+    report = build_report(load(name))
+    assert [entry["message"] for entry in report["quality"] if entry["severity"] == "error"] == []
 
 
 @pytest.mark.parametrize("name", HAND_BUILT)

@@ -149,7 +149,7 @@ def test_scopes_in_every_format(call: Call, form: str) -> None:
         assert (rows[0]["path"], rows[1]["path"]) == ("", "layer")
     elif form == "csv":
         rows = list(csv.DictReader(io.StringIO(out)))
-        assert rows[1]["total_ps"] == "4449600000"
+        assert rows[1]["total_ps"] == "4577600000"
     else:
         lines = [line.strip("| ") for line in out.splitlines()]
         names = [line.split("  ")[0].split(" |")[0] for line in lines if line.startswith(("layer", ". "))]

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tpuprof.history.changepoints import (
@@ -211,11 +211,14 @@ class TestProperties:
         assert indices(values) == indices(values * scale)
 
     @given(st.integers(0, 10**6))
+    @example(822)  # its first value of the new level is far from that too, but on the other side
     @settings(max_examples=20, deadline=None)
-    def test_read_backwards_there_are_as_many_changes(self, seed: int) -> None:
+    def test_read_backwards_the_change_is_found_too(self, seed: int) -> None:
         values = noisy(40, seed)
         values[20:] *= 1.2
-        assert len(change_points(values)) == len(change_points(values[::-1])) == 1
+        # Beside it noise may be called a change, in one direction or the other: that is what alpha allows.
+        assert 20 in indices(values)
+        assert 20 in indices(values[::-1])
 
     @given(st.integers(0, 10**6), st.integers(8, 22))
     @settings(max_examples=30, deadline=None)

@@ -56,36 +56,27 @@ def figures_of(capture: Capture, names: Collection[str], hardware: HardwareOptio
         return {name: found[name] for name in names}
     if capture.trace is None:
         return {name: found.get(name, Figure(None, reason=NO_TRACE)) for name in names}
-    found |= _of_trace(capture.trace, names, hardware)
+    found |= _of_trace(capture.trace, hardware)
     return {name: found[name] for name in names}
 
 
-def _of_trace(trace: Trace, names: Collection[str], hardware: HardwareOptions | None) -> dict[str, Figure]:
+def _of_trace(trace: Trace, hardware: HardwareOptions | None) -> dict[str, Figure]:
     from tpuprof.history.metrics import metrics_of
     from tpuprof.tables.stats import step_times
 
-    metrics = {metric.name: metric for metric in metrics_of(trace, step_times(trace.steps).to_numpy(np.int64))}
+    times = step_times(trace.steps).to_numpy(np.int64)
+    metrics = {metric.name: metric for metric in metrics_of(trace, times, hardware)}
     mean = trace.breakdown()
     whole = None if mean is None else float(mean["step_ps"])
 
     def metric(name: str, whole_ps: float | None = None) -> Figure:
-        return Figure(metrics[name].value, whole_ps, metrics[name].reason)
+        found = metrics[name]
+        return Figure(found.value, whole_ps, found.reason, found.at_least)
 
-    found = {
+    return {
         "exposed_collectives": metric("collective_exposed_ps", whole),
         "idle": metric("idle_ps", whole),
         "memory_peak": metric("memory_peak_bytes"),
         "recompiles": metric("recompiles"),
+        "mfu": metric("mfu"),
     }
-    if "mfu" in names:
-        found["mfu"] = _mfu(trace, hardware)
-    return found
-
-
-def _mfu(trace: Trace, hardware: HardwareOptions | None) -> Figure:
-    from tpuprof.roofline import HardwareOptions, roofline
-
-    used = roofline(trace, hardware or HardwareOptions()).utilisation
-    if used.mfu is None:
-        return Figure(None, reason=used.reason or "The model FLOPs of the step or the peak of the chip are unknown.")
-    return Figure(float(used.mfu), at_least=used.is_lower_bound)

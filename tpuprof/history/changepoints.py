@@ -33,6 +33,7 @@ MIN_SEGMENT = 3
 
 MAX_VALUES = 2000
 _TAME = 3.0  # standard deviations from the neighbours' median to which outliers are pulled in
+_OUTLYING = 0.1  # what a deviation beyond that counts when a cut is placed
 _MAD = 1.4826  # makes the median absolute deviation of normal noise its standard deviation
 _MAX_CORRELATION = 0.9
 _CAUTION = 5.0  # values that a measured correlation must outweigh
@@ -329,8 +330,13 @@ def _range(values: Floats, before: float, after: float, sigma: float, limit: flo
 
 
 def _misfit(values: Floats, limit: float) -> float:
-    """Absolute deviations from the median, those of outliers bounded, so that no place is chosen to please one."""
-    return float(np.minimum(np.abs(values - np.median(values)), limit).sum())
+    """Absolute deviations from the median, what is beyond the limit for less, so that no outlier has its way.
+
+    They still count: a value a little off its own level and far off the other belongs to its own.
+    """
+    deviations = np.abs(values - np.median(values))
+    within = np.minimum(deviations, limit)
+    return float(within.sum() + _OUTLYING * (deviations - within).sum())
 
 
 def _effect(before: float, after: float) -> float:

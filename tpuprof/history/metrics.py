@@ -12,6 +12,7 @@ import numpy as np
 from tpuprof.tables.schemas import IDLE_CAUSES, PARTS
 
 if TYPE_CHECKING:
+    from tpuprof.roofline import HardwareOptions, Utilisation
     from tpuprof.trace import Trace
 
 Worse = Literal["up", "down"]
@@ -29,11 +30,19 @@ class MetricKind:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A figure of one run; null with the reason where it is unknown."""
+    """A figure of one run; null with the reason where it is unknown.
+
+    Args:
+        name: its name in :data:`METRICS`.
+        value: the figure.
+        reason: why it is unknown.
+        at_least: whether the true figure may be larger.
+    """
 
     name: str
     value: float | None
     reason: str | None = None
+    at_least: bool = False
 
 
 METRICS: dict[str, MetricKind] = {
@@ -60,23 +69,34 @@ METRICS: dict[str, MetricKind] = {
 """Every metric by name."""
 
 
-def metrics_of(trace: Trace, step_times: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[Metric, ...]:
+def metrics_of(
+    trace: Trace,
+    step_times: np.ndarray[tuple[int], np.dtype[np.int64]],
+    hardware: HardwareOptions | None = None,
+) -> tuple[Metric, ...]:
     """All metrics of a run, unknown ones with the reason.
 
     Args:
         trace: the run.
         step_times: times of the counted steps in ps.
+        hardware: what the run is set against; null for what the trace names.
+
+    Raises:
+        UsageError: ``hardware`` names no chip, or a figure in it is wrong.
+        InputError: a file named by it cannot be read.
     """
+    used = _used(trace, hardware)
     found = {
         **_steps(step_times),
         **_partition(trace),
-        **_utilisation(trace),
+        **_utilisation(used),
         **_memory(trace),
         **_recompiles(trace),
     }
     outside = trace.outside_steps_ps
     found["outside_steps_ps"] = (outside, None if outside is not None else "There are no steps.")
-    return tuple(Metric(name, *_finite(*found[name])) for name in METRICS)
+    bounded = {"mfu"} if used.mfu is not None and used.is_lower_bound else set[str]()
+    return tuple(Metric(name, *_finite(*found[name]), at_least=name in bounded) for name in METRICS)
 
 
 _Found = dict[str, tuple[float | None, str | None]]
@@ -113,10 +133,13 @@ def _partition(trace: Trace) -> _Found:
     return found
 
 
-def _utilisation(trace: Trace) -> _Found:
-    from tpuprof.roofline import roofline
+def _used(trace: Trace, hardware: HardwareOptions | None) -> Utilisation:
+    from tpuprof.roofline import HardwareOptions, roofline
 
-    used = roofline(trace).utilisation
+    return roofline(trace, hardware or HardwareOptions()).utilisation
+
+
+def _utilisation(used: Utilisation) -> _Found:
     reason = used.reason or "No figure follows from what is known of the ops."
     values = {"mfu": used.mfu, "hbm_utilisation": used.hbm_utilisation}
     return {name: (value, None if value is not None else reason) for name, value in values.items()}

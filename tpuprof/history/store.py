@@ -252,7 +252,7 @@ def _insert_rows(connection: Connection, number: int, facts: RunFacts) -> None:
     steps = [
         {"run_id": number, "position": at, "step": step, "time_ps": ps} for at, (step, ps) in enumerate(facts.steps)
     ]
-    metrics = [{"run_id": number, **asdict(metric)} for metric in facts.metrics]
+    metrics = [{"run_id": number, "name": m.name, "value": m.value, "reason": m.reason} for m in facts.metrics]
     groups = [{"run_id": number, "position": at, **asdict(group)} for at, group in enumerate(facts.op_groups)]
     for table, rows in ((STEPS, steps), (METRIC_ROWS, metrics), (OP_GROUPS, groups)):
         if rows:

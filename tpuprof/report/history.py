@@ -57,7 +57,7 @@ def show_result(
     place: str, run: Run, metrics: dict[str, Metric], groups: Sequence[OpGroup], samples: Sequence[int], shown: int
 ) -> Result:
     """All that the store has of one run; CSV and JSON lines give its metrics."""
-    rows = [asdict(metric) for metric in metrics.values()]
+    rows = [{"name": each.name, "value": each.value, "reason": each.reason} for each in metrics.values()]
     ops = [asdict(group) for group in groups]
     document = {
         **head("history show", place),
