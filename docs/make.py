@@ -24,6 +24,8 @@ PICTURE_WIDTH = 100
 _FONT_FACE = re.compile(r"@font-face\s*\{[^}]*\}\s*")
 _TABLE_BEGIN = "<!-- The table is made by `python docs/make.py`. -->"
 _TABLE_END = "<!-- End of the table. -->"
+APPS = {"dashboard": "tpuprof_dashboards.command"}
+"""Commands of this distribution that the core finds by entry point."""
 _NOTE = "<!-- Made by `python docs/make.py`; edit the code instead. -->"
 
 
@@ -37,6 +39,8 @@ def cli_page() -> str:
         lines += _command(command, f"tpuprof {name}", level=2)
         if isinstance(command, click.Group):
             lines += _subcommands(command, f"tpuprof {name}")
+    for name, module in APPS.items():
+        lines += _command(import_module(module).command, f"tpuprof {name}", level=2)
     return "\n".join(lines).rstrip("\n") + "\n"
 
 

@@ -190,7 +190,7 @@ def test_devices_are_named_by_id_last_part_number_or_pattern(run: Run) -> None:
 
 
 def test_steps_are_a_half_open_range(run: Run) -> None:
-    from tpuprof.cli.source import match_steps, parse_steps
+    from tpuprof.selection import match_steps, parse_steps
 
     assert parse_steps("10:13") == (10, 13)
     assert parse_steps("7") == (7, 8)

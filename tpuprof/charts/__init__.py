@@ -19,6 +19,7 @@ from tpuprof.charts.roofline import roofline_chart
 from tpuprof.charts.steptime import step_time_chart
 from tpuprof.charts.svg import to_svg
 from tpuprof.charts.themes import THEMES, Theme, themed
+from tpuprof.charts.trend import trend_chart
 from tpuprof.charts.waterfall import delta_chart, ladder_chart
 
 __all__ = [
@@ -36,4 +37,5 @@ __all__ = [
     "step_time_chart",
     "themed",
     "to_svg",
+    "trend_chart",
 ]

@@ -52,6 +52,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 """Command name → (module, first line of its help). A test holds the two texts together."""
 
+DISTRIBUTION = "tpuprof"
 APPS = "tpuprof.apps"
 """Entry-point group through which other packages add commands; each entry is a ``click.Command``."""
 
@@ -79,9 +80,9 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The listing, from the table alone."""
+        """The listing; nothing of other packages is imported for it."""
         rows = [(name, text) for name, (_, text) in COMMANDS.items()]
-        rows += [(name, f"From {entry.module.partition('.')[0]}.") for name, entry in sorted(_apps().items())]
+        rows += [(name, _about(entry)) for name, entry in sorted(_apps().items())]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
@@ -90,6 +91,13 @@ def _apps() -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points
 
     return {entry.name: entry for entry in entry_points(group=APPS) if entry.name not in COMMANDS}
+
+
+def _about(entry: EntryPoint) -> str:
+    """What a command of an entry point does: of this distribution its own words, of others where it is from."""
+    if entry.dist is not None and entry.dist.name == DISTRIBUTION:
+        return _load(entry).get_short_help_str(limit=100)
+    return f"From {entry.module.partition('.')[0]}."
 
 
 def _load(entry: EntryPoint) -> click.Command:

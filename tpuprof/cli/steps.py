@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from tpuprof.cli.output import Output, output_options
-from tpuprof.cli.source import RunSource, parse_steps, run_options
+from tpuprof.cli.source import RunSource, run_options
 from tpuprof.cli.tables import show_table, shown_rows, top_option
 from tpuprof.errors import UsageError
 from tpuprof.report.render import TABLE_FORMATS
+from tpuprof.selection import parse_steps
 
 
 @click.command("steps")

@@ -10,19 +10,27 @@ from tpuprof.report.plain import rows_of, table_of
 from tpuprof.text import clean
 
 
-def delta_figure(document: dict[str, Any]) -> str:
-    """The difference as a waterfall from the mean step of the base to the new one; empty without one."""
+def delta_rows(document: dict[str, Any]) -> tuple[list[dict[str, Any]], float | None]:
+    """The rows of the waterfall from the mean step of the base to the new one, and the former; no rows without one."""
     rows = [row for row in rows_of(document["groups"]) if row["depth"] == 0 and row["delta_ps"]]
-    if not rows or not charts_available():
-        return ""
-    from tpuprof.charts import delta_chart
-
+    if not rows:
+        return [], None
     parts = table_of(document["parts"]).values()
     base_ps = sum(part["base"] for part in parts)
     deltas = [{"label": _label(row, document["by"]), "delta_ps": row["delta_ps"]} for row in rows]
     residual = document["residual_ps"]
     deltas += [{"label": "residual", "delta_ps": residual}] if residual else []
-    return figure(delta_chart(deltas, base_ps or None, ("base", "new")), "The difference of the mean steps, by part")
+    return deltas, base_ps or None
+
+
+def delta_figure(document: dict[str, Any]) -> str:
+    """The difference as a waterfall; empty without one."""
+    rows, base_ps = delta_rows(document)
+    if not rows or not charts_available():
+        return ""
+    from tpuprof.charts import delta_chart
+
+    return figure(delta_chart(rows, base_ps, ("base", "new")), "The difference of the mean steps, by part")
 
 
 def steps_figures(document: dict[str, Any]) -> str:

@@ -104,15 +104,21 @@ def _listing(trend: Trend) -> Listing:
         }
         for at, (start, stop, level) in enumerate(trend.levels)
     ]
+    title = f"{trend.metric} of {series_title(trend)}: {trend.verdict}"
+    return Listing(title, "level", _LEVEL_FIELDS, rows, len(rows), tuple(change_sentences(trend)))
+
+
+def series_title(trend: Trend) -> str:
+    """Which series it is: the program, the hardware and the branch."""
     last = trend.runs[-1] if trend.runs else None
     name = UNKNOWN if last is None else last.program_name or UNKNOWN
     hardware = UNKNOWN if last is None else str(last.facts.get("hardware"))
     branch = "" if trend.branch is None else f", branch {trend.branch}"
-    title = f"{trend.metric} of {name} ({show_fingerprint(trend.program)}) on {hardware}{branch}: {trend.verdict}"
-    return Listing(title, "level", _LEVEL_FIELDS, rows, len(rows), tuple(_notes(trend)))
+    return f"{name} ({show_fingerprint(trend.program)}) on {hardware}{branch}"
 
 
-def _notes(trend: Trend) -> list[str]:
+def change_sentences(trend: Trend) -> list[str]:
+    """The changes of a series in words, and what could not be looked at."""
     notes = [_sentence(trend, change) for change in trend.changes]
     if trend.pending is not None:
         first = trend.runs[trend.pending.index]

@@ -1,0 +1,31 @@
+"""Charts on pages: those of ``tpuprof.charts``, in the theme of the page, with the caption that says what is shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from tpuprof.charts import themed
+from tpuprof_dashboards.text import plain
+from tpuprof_dashboards.ui import vega_chart
+
+if TYPE_CHECKING:
+    from tpuprof.charts import Drawing
+    from tpuprof_dashboards.page import Page
+
+
+def show_chart(page: Page, drawing: Drawing, key: str, *, select: str | None = None) -> Any:
+    """Draws a chart; returns what is selected in it if ``select`` names a selection parameter of its spec, else null.
+
+    What is larger than the column scrolls sideways, so that labels keep their size on a narrow screen.
+    """
+    if drawing.chart is None:
+        st.info(plain(drawing.caption))
+        return None
+    spec = themed(drawing.chart, page.theme)
+    options: dict[str, Any] = {} if select is None else {"on_select": "rerun", "selection_mode": select}
+    selected = vega_chart(spec, key, width="content", **options)
+    if drawing.caption:
+        st.caption(plain(drawing.caption))
+    return None if select is None else selected.get(select)

@@ -1,0 +1,75 @@
+"""Figures as tiles, each with its definition, and findings as cards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from tpuprof.units import format_percent, format_ps
+from tpuprof_dashboards.definitions import meaning
+from tpuprof_dashboards.text import plain
+
+SEVERITY_ICONS = {"error": ":material/error:", "warning": ":material/warning:", "info": ":material/info:"}
+SEVERITY_COLORS = {"error": "red", "warning": "orange", "info": "blue"}
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One figure.
+
+    Args:
+        name: its name in ``definitions``.
+        label: what stands above it.
+        value: the figure, scaled; ``n/a`` if it is unknown.
+        note: what stands below it, in small letters: of what it is, or why it is unknown.
+        why: why the figure is unknown or uncertain, for its tooltip.
+    """
+
+    name: str
+    label: str
+    value: str
+    note: str = ""
+    why: str = ""
+
+
+def show_tiles(tiles: Sequence[Tile]) -> None:
+    """Draws the tiles side by side; they wrap on a narrow screen."""
+    with st.container(horizontal=True, gap="small", key="tiles"):
+        for tile in tiles:
+            help_text = " ".join(filter(None, (meaning(tile.name), plain(tile.why) if tile.why else "")))
+            st.metric(
+                tile.label,
+                tile.value,
+                delta=plain(tile.note) if tile.note else None,
+                delta_color="off",
+                delta_arrow="off",
+                help=help_text or None,
+                border=True,
+                width="stretch",
+                height="stretch",
+            )
+
+
+def show_notice(
+    severity: str, heading: str, message: str, suggestion: str = "", impact_ps: float | None = None,
+    fraction: float | None = None,
+) -> None:  # fmt: skip
+    """One finding or quality entry: how bad, what, what it costs, what to do."""
+    with st.container(border=True, gap="xsmall"):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.badge(severity, icon=SEVERITY_ICONS.get(severity), color=_color(severity))
+            st.markdown(f"**{plain(heading)}**", width="content")
+            st.space("stretch")
+            if impact_ps is not None:
+                share = f" · {format_percent(fraction)} of the step" if fraction is not None else ""
+                st.markdown(f"**{format_ps(impact_ps)}/step**{share}", width="content")
+        st.markdown(plain(message))
+        if suggestion:
+            st.markdown(f":material/arrow_forward: {plain(suggestion)}")
+
+
+def _color(severity: str) -> Any:
+    return SEVERITY_COLORS.get(severity, "gray")
