@@ -1,0 +1,57 @@
+// Where groups, tracks and rows are, from top to bottom.
+
+export const SIZES = { gutter: 208, overview: 30, ruler: 24, head: 24, row: 18, thin: 15, flat: 9, gap: 5 };
+
+/**
+ * Lays a timeline out: `{lines, rows, height}`.
+ *
+ * `lines` are heads of groups and tracks, in order of `y`; `rows` are the rows of tracks that are shown, in order of `y`.
+ * A closed track shows its outermost row flat; a closed group shows nothing but its head.
+ */
+export function layOut(groups, closed) {
+  const lines = [], rows = [];
+  let y = 0;
+  groups.forEach((group, g) => {
+    const key = `g${g}`;
+    lines.push({ key, group, y, height: SIZES.head, open: !closed.has(key) });
+    y += SIZES.head;
+    if (closed.has(key)) return;
+    group.tracks.forEach((track, t) => {
+      const trackKey = `g${g}t${t}`, open = !closed.has(trackKey);
+      const each = open ? (group.device ? SIZES.row : SIZES.thin) : SIZES.flat;
+      const shown = open ? track.rows : 1;
+      const line = { key: trackKey, group, track, y, height: Math.max(shown * each, SIZES.thin), open };
+      lines.push(line);
+      for (let depth = 0; depth < shown; depth++) {
+        rows.push({ row: track.first + depth, line, y: y + depth * each, height: each, depth });
+      }
+      y += line.height + SIZES.gap;
+    });
+    y += SIZES.gap;
+  });
+  return { lines, rows, height: y };
+}
+
+/** The rows that touch [top, bottom), by bisection. */
+export function visible(rows, top, bottom) {
+  let low = 0, high = rows.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (rows[middle].y + rows[middle].height <= top) low = middle + 1;
+    else high = middle;
+  }
+  let end = low;
+  while (end < rows.length && rows[end].y < bottom) end++;
+  return rows.slice(low, end);
+}
+
+/** Row numbers as ranges `[first, behind the last]`. */
+export function ranges(numbers) {
+  const found = [];
+  for (const n of [...numbers].sort((a, b) => a - b)) {
+    const last = found[found.length - 1];
+    if (last && last[1] === n) last[1] = n + 1;
+    else if (!last || n >= last[1]) found.push([n, n + 1]);
+  }
+  return found;
+}

@@ -1,0 +1,22 @@
+// What Streamlit calls: once when the component appears, and again whenever Python sends data or the theme changes.
+
+import { Timeline } from "./timeline.js";
+
+const MOUNTED = new WeakMap();
+
+export default function mount(component) {
+  const { parentElement, data } = component;
+  if (!data) return undefined;
+  let timeline = MOUNTED.get(parentElement);
+  if (!timeline) {
+    timeline = new Timeline(parentElement.querySelector(".timeline-host") ?? parentElement);
+    timeline.setMode("pan");
+    MOUNTED.set(parentElement, timeline);
+  }
+  timeline.parts.root.style.height = `${data.height}px`;
+  timeline.update(component);
+  return () => {
+    timeline.destroy();
+    MOUNTED.delete(parentElement);
+  };
+}
