@@ -10,13 +10,14 @@ import numpy as np
 import pandas as pd
 
 from tpuprof.export.timeline import EXPOSED, IDLE, LANES, WAITS
+from tpuprof.palette import LOOKS
 from tpuprof.tables.arrays import ints
 from tpuprof.tables.build import Core
 from tpuprof.tables.rows import OpInfo
 from tpuprof.tables.schemas import IDLE_CAUSES, PARTS
 from tpuprof.tables.windows import FORMS
 from tpuprof_dashboards.timeline.items import Item, Items, ItemTable
-from tpuprof_dashboards.timeline.looks import COLOURS, colour_of_kind, colour_of_part, tone, tone_of
+from tpuprof_dashboards.timeline.looks import COLOURS, colour_of_cause, colour_of_kind, colour_of_part, tone, tone_of
 from tpuprof_dashboards.timeline.model import Group, TimelineModel, Track
 from tpuprof_dashboards.timeline.rows import I32, MAX_DEPTH, Events, make_rows
 
@@ -124,7 +125,7 @@ def _device_tracks(
     tracks: list[_Part] = []
     steps = core.steps
     if trace.step_source != "none":
-        numbers = [items.add(Item(f"step {n}", tone(n), "step")) for n in ints(steps.number)]
+        numbers = [items.add(Item(f"step {n}", tone(4 * (n % 2)), "step")) for n in ints(steps.number)]
         tracks.append((STEPS, ABOUT[STEPS], Events(steps.start, steps.end, np.array(numbers, np.int32))))
     modules = core.runs.modules
     labels = [modules.label(row) for row in range(len(modules))]
@@ -151,14 +152,15 @@ def _device_tracks(
 def _lane(segments: pd.DataFrame, lane: str, items: ItemTable) -> Events:
     """The stretches of the partition that a lane shows; idle ones are told apart by their causes."""
     if lane == IDLE:
-        names = [*IDLE_CAUSES, "cause unknown"]
-        item = np.array([items.add(Item(c, tone(n), "idle, by cause")) for n, c in enumerate(names)], np.int32)
+        causes = [*IDLE_CAUSES, "unknown"]  # the last one is that of code -1
+        item = np.array(
+            [items.add(Item(c.replace("_", " "), colour_of_cause(c), "idle, by cause")) for c in causes], np.int32
+        )
         codes = segments["cause"].cat.set_categories(list(IDLE_CAUSES)).cat.codes.to_numpy()
     else:
-        kinds = [COLOURS[colour_of_part(part)].label for part in PARTS]
+        labels = [LOOKS[part].label for part in PARTS]
         item = np.array(
-            [items.add(Item(kind, colour_of_part(part), kind)) for part, kind in zip(PARTS, kinds, strict=True)],
-            np.int32,
+            [items.add(Item(label, colour_of_part(p), label)) for p, label in zip(PARTS, labels, strict=True)], np.int32
         )
         codes = segments["part"].cat.set_categories(list(PARTS)).cat.codes.to_numpy()
     part = segments["part"].cat.set_categories(list(PARTS)).cat.codes.to_numpy()
@@ -188,11 +190,10 @@ def _host_tracks(frame: pd.DataFrame, items: ItemTable) -> list[tuple[str, list[
 
 def _op_item(info: OpInfo) -> Item:
     kind = info.cls.kind
-    label = COLOURS[colour_of_kind(kind)].label
     return Item(
         info.name,
         colour_of_kind(kind),
-        kind.replace("_", " ") if kind == "collective" else label,
+        COLOURS[colour_of_kind(kind)].label,
         info.scope or "",
         info.source or "",
         info.module or "",

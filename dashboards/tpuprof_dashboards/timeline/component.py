@@ -81,8 +81,7 @@ def timeline(
         search: what to search for first.
         go: (id, start, end): shows that stretch when the id changes, e.g. because another part of the page was clicked.
         sync: timelines with the same text can be linked, so that they move together from the starts of their steps.
-        on_select: called when another event is selected, or none, before the fragment runs again; it may set session
-            state, and the page sees it at its next run.
+        on_select: called when another event is selected, or none; the whole page runs again after it.
 
     Returns:
         What is selected, as of this run of the page.
@@ -180,15 +179,17 @@ def _mount(
         **window_data(model, query(model, request)),
     }
 
-    def select() -> None:
-        if on_select is not None:
-            on_select(selection_of(model, (st.session_state.get(key) or {}).get("selected")))
-
-    def looked() -> None:
+    def kept() -> None:
         """A state needs a callback to be kept."""
 
-    result: Any = _renderer()(key=key, data=data, on_view_change=looked, on_selected_change=select)
-    return selection_of(model, result.get("selected"))
+    result: Any = _renderer()(key=key, data=data, on_view_change=kept, on_selected_change=kept)
+    selected = selection_of(model, result.get("selected"))
+    told = f"{key}.told"
+    if on_select is not None and st.session_state.get(told) != selected:
+        st.session_state[told] = selected
+        on_select(selected)
+        st.rerun()
+    return selected
 
 
 def closed_at_first(model: TimelineModel) -> list[str]:

@@ -28,9 +28,24 @@ _TONES = (  # steps, programs, threads: told apart by name; unsaturated, so that
     ("#b4bdd0", "#3c4358"),
     ("#cdbfbb", "#50433f"),
 )
+_CAUSES = {  # all idle, yet one wants to know which: told apart within their lane, quieter than the kinds of ops
+    "compile": "#8c6d8f",
+    "garbage_collection": "#9c7b52",
+    "checkpoint": "#5e8a8a",
+    "host_sync": "#7d8f4e",
+    "input": "#b0725f",
+    "dispatch": "#6f7fb0",
+    "host_python": "#a08a3c",
+    "dma_in_flight": "#7f9cb8",
+    "intra_program": "#9aa0a6",
+    "unexplained": "#6b7178",
+    "unknown": "#aeb3b9",
+}
+_LABELS = {"collective_exposed": "collective"}  # on a timeline it also runs hidden
 COLOURS: tuple[Colour, ...] = (
-    *(Colour(key, look.label, look.light, look.dark) for key, look in LOOKS.items()),
+    *(Colour(key, _LABELS.get(key, look.label), look.light, look.dark) for key, look in LOOKS.items()),
     Colour("container", "loop, branch or call", "#d6dbe1", "#39414b"),
+    *(Colour(f"idle_{cause}", f"idle: {cause.replace('_', ' ')}", hue, hue) for cause, hue in _CAUSES.items()),
     *(Colour(f"tone{number}", "", light, dark) for number, (light, dark) in enumerate(_TONES)),
 )
 """All colours; events carry the position of theirs."""
@@ -46,6 +61,11 @@ def colour_of_kind(kind: str) -> int:
 def colour_of_part(part: str) -> int:
     """The colour of a part of the step."""
     return _AT[part_of_kind(part)]
+
+
+def colour_of_cause(cause: str) -> int:
+    """The colour of a cause of idle time; ``unknown`` is one."""
+    return _AT[f"idle_{cause}"]
 
 
 def tone(number: int) -> int:

@@ -6,8 +6,14 @@ import zlib
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
+
 from tpuprof_dashboards.timeline.items import Items
+from tpuprof_dashboards.timeline.overview import busy_shares
 from tpuprof_dashboards.timeline.rows import Row
+
+SHOWN_ROWS = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,6 +108,12 @@ class TimelineModel:
         """Tells runs apart: what a browser said of one must not be taken for another."""
         facts = (self.name, self.start, self.end, self.n_events, [group.name for group in self.groups])
         return f"{zlib.crc32(repr(facts).encode('utf-8', 'replace')):08x}"
+
+    @cached_property
+    def busy(self) -> npt.NDArray[np.float64]:
+        """How busy the devices are along the whole run, as shares; the mean over at most ``SHOWN_ROWS`` rows of ops."""
+        work = [track.rows[0] for group in self.groups for track in group.tracks if track.is_work]
+        return busy_shares(work[:SHOWN_ROWS], self.start, self.end)
 
     @cached_property
     def n_events(self) -> int:

@@ -27,7 +27,6 @@ from tpuprof.tables.arrays import ints
 from tpuprof.tables.schemas import OPS
 from tpuprof_dashboards.timeline.looks import COLOURS
 from tpuprof_dashboards.timeline.model import TimelineModel
-from tpuprof_dashboards.timeline.overview import overview
 from tpuprof_dashboards.timeline.search import nearest
 from tpuprof_dashboards.timeline.window import Window
 
@@ -36,7 +35,6 @@ MAX_ITEMS = 5_000
 
 MAX_MATCHES = 5_000
 MAX_NAME, MAX_TEXT = 200, 300
-LAYOUT_VERSION = 1
 
 
 def layout(model: TimelineModel) -> dict[str, Any]:
@@ -61,14 +59,14 @@ def layout(model: TimelineModel) -> dict[str, Any]:
             {"name": _short(group.name, MAX_NAME), "device": group.device, "note": group.note, "tracks": tracks}
         )
     return {
-        "version": LAYOUT_VERSION,
+        "token": model.token,
         "run": _short(model.name, MAX_NAME),
         "span": model.end - model.start,
         "home": [model.home[0] - model.start, model.home[1] - model.start],
         "events": model.n_events,
         "groups": groups,
         "colours": [[c.key, c.label, c.light, c.dark] for c in COLOURS],
-        "overview": [round(float(share), 3) for share in overview(model)],
+        "overview": [round(float(share), 3) for share in model.busy],
         "about": {"duration": OPS["duration_ps"].meaning, "self": OPS["self_ps"].meaning, "scope": OPS["scope"].meaning},
         "notes": list(model.notes),
     }

@@ -1,6 +1,6 @@
 // Where groups, tracks and rows are, from top to bottom.
 
-export const SIZES = { gutter: 208, overview: 30, ruler: 24, head: 24, row: 18, thin: 15, flat: 9, gap: 5 };
+export const SIZES = { gutter: 208, overview: 30, ruler: 24, head: 24, row: 18, thin: 15, slim: 12, flat: 9, gap: 5 };
 
 /**
  * Lays a timeline out: `{lines, rows, height}`.
@@ -18,7 +18,7 @@ export function layOut(groups, closed) {
     if (closed.has(key)) return;
     group.tracks.forEach((track, t) => {
       const trackKey = `g${g}t${t}`, open = !closed.has(trackKey);
-      const each = open ? (group.device ? SIZES.row : SIZES.thin) : SIZES.flat;
+      const each = !open ? SIZES.flat : !group.device ? SIZES.thin : track.rows > 3 && !track.work ? SIZES.slim : SIZES.row;
       const shown = open ? track.rows : 1;
       const line = { key: trackKey, group, track, y, height: Math.max(shown * each, SIZES.thin), open };
       lines.push(line);

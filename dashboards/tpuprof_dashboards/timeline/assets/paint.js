@@ -1,9 +1,10 @@
 // Painting. Texts from traces go through fillText alone, so that nothing in them can be markup.
 
-import { duration, tickLabel, ticks } from "./format.js";
+import { duration, exact, tickLabel, ticks } from "./format.js";
 import { SIZES, visible } from "./layout.js";
 import { firstAfter } from "./store.js";
 
+const UNKNOWN_COLOUR = 14; // that of containers: a quiet grey
 const LABEL_PX = 26;
 const DIM = 0.18;
 
@@ -109,7 +110,7 @@ export function paintScene(context, scene) {
 
 function paintRow(context, scene, { row, height, line }, y) {
   const { store, theme, query, t0, t1, scale } = scene;
-  const { found, missing } = store.pieces(row, t0, t1);
+  const { found, missing } = store.pieces(row, t0, t1, scene);
   const flat = !line.open;
   const top = y + 1, tall = height - (flat ? 3 : 2);
   const labels = [];
@@ -132,7 +133,7 @@ function paintRow(context, scene, { row, height, line }, y) {
     let style = -1, alpha = 1;
     for (let i = firstAfter(start, length, window.eventsOf[at], end, a - window.t0); i < end && start[i] < upTo; i++) {
       const what = store.items.get(item[i]);
-      const colour = what === undefined ? 14 : what.colour;
+      const colour = what === undefined ? UNKNOWN_COLOUR : what.colour;
       const x0 = Math.max(origin + start[i] * scale, left);
       const x1 = Math.min(origin + (start[i] + (length[i] || 0)) * scale, right);
       const w = Math.max(x1 - x0, 1);
@@ -141,7 +142,8 @@ function paintRow(context, scene, { row, height, line }, y) {
       if (colour !== style) context.fillStyle = theme.fills[(style = colour)];
       context.fillRect(x0, top, w > 3 ? w - 0.75 : w, tall);
       drawn++;
-      if (!flat && w > LABEL_PX && what !== undefined) labels.push(x0, w, what, alpha);
+      const here = start[i] >= a - window.t0 || a === t0; // where two windows meet, an event is told of once
+      if (!flat && here && w > LABEL_PX && what !== undefined) labels.push(x0, w, what, alpha);
     }
   }
   context.globalAlpha = 1;
@@ -192,6 +194,8 @@ function paintHeads(context, scene) {
   context.textAlign = "left";
   context.fillStyle = theme.page;
   context.fillRect(0, top, SIZES.gutter, height - top);
+  context.fillStyle = theme.rule;
+  context.fillRect(SIZES.gutter - 1, top, 1, height - top);
   for (const line of plan.lines) {
     const y = line.y - scroll + top;
     if (y > height || y + line.height < top) continue;
@@ -206,7 +210,7 @@ function paintHeads(context, scene) {
         const x = 28 + context.measureText(line.group.name).width;
         context.fillStyle = theme.soft;
         context.font = `11px ${theme.font}`;
-        context.fillText(scene.fitter.fit(context, `ⓘ ${line.group.note}`, width - x - 24), x, y + line.height / 2 + 0.5);
+        context.fillText(scene.fitter.fit(context, line.group.note, width - x - 24), x, y + line.height / 2 + 0.5);
       }
       continue;
     }
@@ -218,8 +222,6 @@ function paintHeads(context, scene) {
     context.font = `12px ${theme.font}`;
     context.fillText(scene.fitter.fit(context, line.track.name, SIZES.gutter - 38), 27, middle + 0.5);
   }
-  context.fillStyle = theme.rule;
-  context.fillRect(SIZES.gutter - 1, top, 1, height - top);
   context.restore();
 }
 
@@ -249,7 +251,7 @@ function paintRuler(context, scene, grid) {
   context.textBaseline = "middle";
   context.textAlign = "right";
   context.fillStyle = theme.soft;
-  const base = grid.base ? `${duration(grid.base).length > 12 ? "" : ""}${baseLabel(grid.base)}` : "0";
+  const base = grid.base ? `${baseLabel(grid.base)} +` : "";
   context.fillText(scene.fitter.fit(context, base, SIZES.gutter - 20), SIZES.gutter - 8, y + 12);
   context.textAlign = "left";
   for (const t of grid.at) {
@@ -358,12 +360,15 @@ export function paintOverlay(context, scene) {
     context.globalAlpha = 0.7;
     context.fillRect(Math.round(pointer.x), top - SIZES.ruler, 1, height);
     context.globalAlpha = 1;
+    // No more digits than a pixel can tell apart.
+    const grain = 10 ** Math.max(Math.floor(Math.log10(1 / scene.scale)), 0);
+    tag(context, scene, exact(Math.round(scene.time(pointer.x) / grain) * grain), pointer.x, top - SIZES.ruler + 1, theme.rule);
   }
   context.restore();
 }
 
 function tag(context, scene, text, x, y, colour) {
-  context.font = `600 12px ${scene.theme.font}`;
+  context.font = `600 11px ${scene.theme.font}`;
   context.textAlign = "center";
   context.textBaseline = "middle";
   const w = context.measureText(text).width + 14;

@@ -60,13 +60,16 @@ export class Store {
   }
 
   /**
-   * Which window shows which part of [t0, t1) of a row: `[{window, at, t0, t1}]`, the finest where there are several.
+   * Which window shows which part of [t0, t1) of a row: `{found: [{window, at, t0, t1}], missing: [[t0, t1]]}`.
+   *
+   * Where several hold a part it is the finest one, but none is better than another for being finer than buckets of
+   * `1 << level`, which is what can be seen; of equals the one that knows the search, then the newest.
    */
-  pieces(row, t0, t1) {
+  pieces(row, t0, t1, { level = 0, query = "" } = {}) {
     const having = this.windows
-      .map((window, age) => ({ window, age, at: window.rows.get(row) }))
+      .map((window, age) => ({ window, age, at: window.rows.get(row), knows: Number(window.query === query) }))
       .filter(({ at, window }) => at !== undefined && window.t0 < t1 && window.t1 > t0)
-      .sort((a, b) => a.window.level - b.window.level || b.age - a.age);
+      .sort((a, b) => Math.max(a.window.level, level) - Math.max(b.window.level, level) || b.knows - a.knows || b.age - a.age);
     const found = [];
     let open = [[t0, t1]];
     for (const { window, at } of having) {
@@ -89,7 +92,7 @@ export class Store {
 
   /** Whether a finer window would show more of a row in [t0, t1): something is missing, or shorter than `1 << level`. */
   needs(row, t0, t1, level) {
-    const { found, missing } = this.pieces(row, t0, t1);
+    const { found, missing } = this.pieces(row, t0, t1, { level });
     if (missing.length) return true;
     return found.some(({ window, at, t0: a, t1: b }) => {
       if (window.level <= level) return false;

@@ -44,8 +44,7 @@ export class Timeline {
   update({ data, setStateValue }) {
     this.send = setStateValue;
     const { layout } = data;
-    const identity = JSON.stringify([layout.run, layout.span, layout.events, layout.groups]);
-    if (identity !== this.identity) this.open(data, identity);
+    if (layout.token !== this.token) this.open(data);
     this.layout = layout;
     this.sync = data.sync || "";
     this.parts.link.hidden = !this.sync;
@@ -71,8 +70,8 @@ export class Timeline {
   }
 
   /** Another run, or the first one. */
-  open(data, identity) {
-    this.identity = identity;
+  open(data) {
+    this.token = data.layout.token;
     this.store = new Store();
     this.closed = new Set(data.closed);
     this.selected = null;
@@ -116,6 +115,11 @@ export class Timeline {
 
   time(x) {
     return this.t0 + (x - SIZES.gutter) / this.scale;
+  }
+
+  /** The level of detail that can be seen: buckets of a pixel or less. */
+  level() {
+    return Math.floor(Math.log2(Math.max(1 / this.scale, 1)));
   }
 
   lowest() {
@@ -207,7 +211,7 @@ export class Timeline {
 
   sceneNow() {
     return {
-      width: this.width, height: this.height, top: TOP, t0: this.t0, t1: this.t1, scale: this.scale, x: (t) => this.x(t),
+      width: this.width, height: this.height, top: TOP, t0: this.t0, t1: this.t1, scale: this.scale, x: (t) => this.x(t), time: (x) => this.time(x), level: this.level(),
       span: this.span, overview: this.layout.overview, plan: this.plan, scroll: this.scroll, store: this.store,
       theme: this.theme, query: this.query, fitter: this.fitter, pointer: this.pointer, hover: this.hover,
       selected: this.selected, measure: this.measure, band: this.band,
@@ -238,7 +242,7 @@ export class Timeline {
   showLegend(scene) {
     const used = new Set();
     for (const { row } of visible(this.plan.rows, this.scroll, this.scroll + this.height - TOP)) {
-      for (const { window, at } of this.store.pieces(row, this.t0, this.t1).found) {
+      for (const { window, at } of this.store.pieces(row, this.t0, this.t1, scene).found) {
         window.coloursOf ??= new Map();
         if (!window.coloursOf.has(at)) {
           const of = new Set(window.blocks.colour.subarray(window.blocksOf[at], window.blocksOf[at + 1]));
@@ -269,8 +273,7 @@ export class Timeline {
     if (!this.plan || !this.send) return;
     const low = Math.max(this.t0, 0), high = Math.min(this.t1, this.span);
     if (high <= low) return;
-    const room = this.width - SIZES.gutter - 10;
-    const level = Math.floor(Math.log2(Math.max((this.t1 - this.t0) / room, 1)));
+    const level = this.level();
     const shown = visible(this.plan.rows, this.scroll, this.scroll + this.height - TOP).map(({ row }) => row);
     const lacking = shown.filter((row) => this.store.needs(row, low, high, level));
     if (!lacking.length && !force) return;
@@ -649,6 +652,8 @@ export class Timeline {
   key(event) {
     event.stopPropagation();
     if (event.ctrlKey || event.metaKey || event.altKey) return;
+    this.parts.tip.hidden = true; // it speaks of what was under the pointer before
+    this.hover = null;
     if (event.target === this.parts.search) return this.keyInSearch(event);
     if (event.target.closest?.("button") && (event.key === "Enter" || event.key === " ")) return;
     const key = event.key.toLowerCase();
