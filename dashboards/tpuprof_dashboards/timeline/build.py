@@ -1,4 +1,4 @@
-"""From a trace to its timeline: tracks per device as XProf names them, the partition's lanes, and the hosts' threads."""
+"""From a trace to its timeline: tracks per device as XProf names them, the partition's lanes, host threads."""
 
 from __future__ import annotations
 
@@ -178,12 +178,14 @@ def _host_tracks(frame: pd.DataFrame, items: ItemTable) -> list[tuple[str, list[
     bad = np.asarray(frame["duration_ps"].isna())
     end = start + length.to_numpy(np.int64, na_value=0)
     groups: list[tuple[str, list[_Part]]] = []
-    for host, of_host in frame.groupby("host", observed=True, sort=True).indices.items():
-        threads = frame["thread"].iloc[of_host]
+    of_frame = frame.assign(row=np.arange(len(frame)))[["host", "thread", "row"]]
+    for host, of_host in of_frame.groupby("host", observed=True, sort=True):
         tracks: list[_Part] = []
-        for thread, within in threads.groupby(threads, observed=True, sort=False).indices.items():
-            rows = np.sort(of_host[within])
-            tracks.append((str(thread), _ABOUT_THREAD, Events(start[rows], end[rows], item[codes[rows]], None, ~bad[rows])))
+        for thread, of_thread in of_host.groupby("thread", observed=True, sort=False):
+            rows = of_thread["row"].to_numpy(np.int64)
+            tracks.append(
+                (str(thread), _ABOUT_THREAD, Events(start[rows], end[rows], item[codes[rows]], None, ~bad[rows]))
+            )
         groups.append((str(host), tracks))
     return groups
 

@@ -150,7 +150,8 @@ def _asset(name: str) -> str:
 def _renderer() -> Any:
     import streamlit as st
 
-    make: Any = st.components.v2.component
+    components: Any = st.components
+    make: Any = components.v2.component
     return make(NAME, html='<div class="timeline-host"></div>', css=_asset("timeline.css"), js=script())
 
 
@@ -193,7 +194,7 @@ def _mount(
 
 
 def closed_at_first(model: TimelineModel) -> list[str]:
-    """Keys of groups that are closed at first: hosts beside devices, and devices beyond the first where they are many."""
+    """Keys of groups that are closed at first: hosts beside several devices, and most devices of many."""
     devices = sum(1 for group in model.groups if group.device)
     return [
         f"g{number}"

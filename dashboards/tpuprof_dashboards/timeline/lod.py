@@ -4,8 +4,8 @@
 
 Time is cut into buckets of ``1 << level`` ps that start at multiples of that, wherever the window lies, so that blocks
 stay where they are when the view moves. Events of a row are disjoint: of those that start in a bucket only the last can
-be as long as a bucket. It stays itself; the shorter ones before it make one block if they are several. So a row gives at
-most two entries per bucket, and every event is in exactly one of them.
+be as long as a bucket. It stays itself; the shorter ones before it make one block if they are several. So a row gives
+at most two entries per bucket, and every event is in exactly one of them.
 """
 
 from __future__ import annotations
@@ -78,6 +78,69 @@ def cut(row: Row, t0: int, t1: int, level: int, hits: I64 = NO_HITS) -> Cut:
     return Cut(event[:n_events], first[shown], last[shown], busy[shown], row.colours[colour[shown]], found[shown])
 
 
+def entries(row: Row, t0: int, t1: int, level: int) -> int:
+    """How many events and blocks :func:`cut` would give, several times faster."""
+    t0, t1 = aligned(t0, t1, level)
+    return _entries(row.events.start, row.events.end, t0, t1, level)
+
+
+@numba.njit("i8(i8[::1], i8[::1], i8)", cache=True, nogil=True)
+def _first_in(start, end, t0):  # type: ignore[no-untyped-def] # compiled
+    """The first event that is not over at t0; one without any duration is over after its time."""
+    i = np.searchsorted(end, t0)
+    while i < len(end) and end[i] == t0 and start[i] < t0:
+        i += 1
+    return i
+
+
+@numba.njit("i8(i8[::1], i8, i8, i8)", cache=True, nogil=True)
+def _first_behind(start, i, edge, guess):  # type: ignore[no-untyped-def] # compiled
+    """The first event after i that starts at an edge or behind.
+
+    Gallops from a guess of how many there are before it, which is how many the last bucket had: each probe of an array
+    of millions is a miss of the cache.
+    """
+    n = len(start)
+    low = i  # starts before the edge
+    high = n  # does not, or is the end
+    step = max(guess // 8, 1)
+    at = i + max(guess, 1)
+    if at < n and start[at] >= edge:
+        high = at
+        while high - step > low and start[high - step] >= edge:
+            high -= step
+            step *= 2
+        low = max(low, high - step)
+    else:
+        while at < n and start[at] < edge:
+            low = at
+            at += step
+            step *= 2
+        high = min(at, n)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if start[middle] < edge:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@numba.njit("i8(i8[::1], i8[::1], i8, i8, i8)", cache=True, nogil=True)
+def _entries(start, end, t0, t1, level):  # type: ignore[no-untyped-def] # compiled
+    size = np.int64(1) << level
+    i = _first_in(start, end, t0)
+    count = 0
+    guess = 1
+    while i < len(start) and start[i] < t1:
+        following = _first_behind(start, i, ((start[i] >> level) + 1) << level, guess)
+        guess = following - i
+        big = end[following - 1] - start[following - 1] >= size
+        count += 2 if big and following - i > 1 else 1
+        i = following
+    return count
+
+
 @numba.njit(
     "Tuple((i8, i8))(i8[::1], i8[::1], i4[::1], u1[::1], i8[:, ::1], i8[::1], i8, i8, i8,"
     " i8[::1], i8[::1], i8[::1], i8[::1], u1[::1], i8[::1])",
@@ -87,30 +150,15 @@ def cut(row: Row, t0: int, t1: int, level: int, hits: I64 = NO_HITS) -> Cut:
 def _cut(start, end, item, local, sums, hits, t0, t1, level, event, first, last, busy, colour, found):  # type: ignore[no-untyped-def] # compiled
     n = len(start)
     size = np.int64(1) << level
-    i = np.searchsorted(end, t0)
-    while i < n and end[i] == t0 and start[i] < t0:
-        i += 1
+    i = _first_in(start, end, t0)
     n_events = 0
     n_blocks = 0
+    guess = 1
     at_hit = np.searchsorted(hits, i)
     by_colour = np.zeros(sums.shape[1], np.int64)
     while i < n and start[i] < t1:
-        edge = ((start[i] >> level) + 1) << level
-        # Gallop to the first event that starts behind the bucket: most buckets hold few events, some millions.
-        low = i
-        step = 1
-        high = i + 1
-        while high < n and start[high] < edge:
-            low = high
-            step *= 2
-            high = min(high + step, n)
-        while high - low > 1:
-            middle = (low + high) // 2
-            if start[middle] < edge:
-                low = middle
-            else:
-                high = middle
-        following = high
+        following = _first_behind(start, i, ((start[i] >> level) + 1) << level, guess)
+        guess = following - i
         stop = following
         if end[following - 1] - start[following - 1] >= size:
             stop -= 1

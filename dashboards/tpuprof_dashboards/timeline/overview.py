@@ -14,7 +14,7 @@ BUCKETS = 480
 
 
 def busy_shares(rows: Sequence[Row], start: int, end: int) -> npt.NDArray[np.float64]:
-    """The share of time in which something runs, the mean over rows, for ``BUCKETS`` equal parts of ``[start, end)``."""
+    """Shares of time in which something runs, the mean over rows, in ``BUCKETS`` equal parts of a stretch."""
     if not rows:
         return np.zeros(BUCKETS)
     edges = np.linspace(start, end, BUCKETS + 1)

@@ -8,7 +8,7 @@ are whole numbers, and exact up to 2**53 ps, which is 2.5 hours.
                       length) · ``item`` i32 · ``position`` i32 (in the row)
 ``blocks``            ``row`` u16 · ``start`` f64 · ``span`` f64 · ``busy`` f64 · ``count`` i32 · ``hits`` i32 ·
                       ``colour`` u8
-``matches``           ``row`` i32 · ``start`` f64 · ``length`` f64 · ``item`` i32 · ``position`` i32; only in a search
+``matches``           as ``events``, of the whole run; ``row`` i32 is the row's number; only in a search
 ====================  ================================================================================================
 
 ``row`` of events and blocks counts the rows of the window, whose numbers are ``window.rows``; both are in order of
@@ -17,24 +17,36 @@ are whole numbers, and exact up to 2**53 ps, which is 2.5 hours.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from tpuprof.tables.arrays import ints
 from tpuprof.tables.schemas import OPS
+from tpuprof_dashboards.timeline.lod import Cut
+from tpuprof_dashboards.timeline.lod import cut as cut_row
 from tpuprof_dashboards.timeline.looks import COLOURS
 from tpuprof_dashboards.timeline.model import TimelineModel
+from tpuprof_dashboards.timeline.rows import I64, Events, Row
 from tpuprof_dashboards.timeline.search import nearest
 from tpuprof_dashboards.timeline.window import Window
 
 MAX_ITEMS = 5_000
+MAX_TEXT_BYTES = 600_000
 """Items described in one answer: those with most time in view. Others are named when one looks closer."""
 
 MAX_MATCHES = 5_000
 MAX_NAME, MAX_TEXT = 200, 300
+Columns = dict[str, npt.NDArray[Any]]
+_NOWHERE = np.zeros(0, np.int64)
+_EMPTY = Row(
+    Events(_NOWHERE, _NOWHERE, np.zeros(0, np.int32)),
+    np.zeros(0, np.uint8),
+    np.zeros(0, np.uint8),
+    np.zeros((1, 0), np.int64),
+)
 
 
 def layout(model: TimelineModel) -> dict[str, Any]:
@@ -67,16 +79,20 @@ def layout(model: TimelineModel) -> dict[str, Any]:
         "groups": groups,
         "colours": [[c.key, c.label, c.light, c.dark] for c in COLOURS],
         "overview": [round(float(share), 3) for share in model.busy],
-        "about": {"duration": OPS["duration_ps"].meaning, "self": OPS["self_ps"].meaning, "scope": OPS["scope"].meaning},
+        "about": {
+            "duration": OPS["duration_ps"].meaning,
+            "self": OPS["self_ps"].meaning,
+            "scope": OPS["scope"].meaning,
+        },
         "notes": list(model.notes),
     }
 
 
 def window_data(model: TimelineModel, window: Window) -> dict[str, Any]:
-    """The tables ``events``, ``blocks`` and ``matches`` of a window, and ``window``, ``items`` and ``texts`` with them."""
-    events, weight = _events(model, window)
-    matches, near = _matches(model, window)
-    used = np.unique(np.concatenate([events["item"].to_numpy(), near])) if len(near) else events["item"].to_numpy()
+    """Tables ``events``, ``blocks`` and ``matches`` of a window, and ``window``, ``items`` and ``texts`` with them."""
+    events, matches = event_columns(model, window), match_columns(model, window)
+    weight = np.bincount(events["item"], np.nan_to_num(events["length"]), minlength=len(model.items)).astype(np.float64)
+    used = np.unique(np.concatenate([events["item"], matches["item"]]))
     return {
         "window": {
             "number": window.request.number,
@@ -88,77 +104,74 @@ def window_data(model: TimelineModel, window: Window) -> dict[str, Any]:
             "near": window.request.near - model.start,
             "found": None if window.hits is None else len(window.hits),
         },
-        "events": events,
-        "blocks": _blocks(model, window),
-        "matches": matches,
+        "events": _arrow(events),
+        "blocks": _arrow(block_columns(model, window)),
+        "matches": _arrow(matches),
         **_items(model, window, used, weight),
     }
 
 
-def _events(model: TimelineModel, window: Window) -> tuple[pa.Table, npt.NDArray[np.float64]]:
-    """The table of events, and for each item its time in view."""
-    parts: dict[str, list[npt.NDArray[Any]]] = {n: [] for n in ("row", "start", "length", "self", "item", "position")}
+def event_columns(model: TimelineModel, window: Window) -> Columns:
+    """The columns of table ``events``."""
+    parts: list[Columns] = []
     for number, (row, cut) in enumerate(zip(window.request.rows, window.cuts, strict=True)):
-        events, at = model.rows[row].events, cut.event
-        length = (events.end[at] - events.start[at]).astype(np.float64)
-        own = np.full(len(at), np.nan)
-        if events.self_ps is not None:
-            of_children = events.self_ps[at] != events.end[at] - events.start[at]
-            own = np.where(of_children, events.self_ps[at], np.nan)
-        if events.known is not None:
-            length[~events.known[at]] = np.nan
-        parts["row"].append(np.full(len(at), number, np.uint16))
-        parts["start"].append((events.start[at] - window.t0).astype(np.float64))
-        parts["length"].append(length)
-        parts["self"].append(own)
-        parts["item"].append(events.item[at])
-        parts["position"].append(at.astype(np.int32))
-    table = _table(parts, {"row": np.uint16, "item": np.int32, "position": np.int32})
-    item = table["item"].to_numpy()
-    weight = np.bincount(item, np.nan_to_num(table["length"].to_numpy()), minlength=len(model.items))
-    return table, weight
+        of_row = _described(model.rows[row], cut.event, window.t0)
+        parts.append({"row": np.full(len(cut.event), number, np.uint16), **of_row})
+    return _joined(parts, {"row": np.zeros(0, np.uint16), **_described(_EMPTY, _NOWHERE, 0)})
 
 
-def _blocks(model: TimelineModel, window: Window) -> pa.Table:
-    parts: dict[str, list[npt.NDArray[Any]]] = {
-        n: [] for n in ("row", "start", "span", "busy", "count", "hits", "colour")
+def block_columns(model: TimelineModel, window: Window) -> Columns:
+    """The columns of table ``blocks``."""
+    parts: list[Columns] = []
+    for number, (row, cut) in enumerate(zip(window.request.rows, window.cuts, strict=True)):
+        parts.append(_blocks(model.rows[row], cut, number, window.t0))
+    return _joined(parts, _blocks(_EMPTY, cut_row(_EMPTY, 0, 1, 0), 0, 0))
+
+
+def match_columns(model: TimelineModel, window: Window) -> Columns:
+    """The columns of table ``matches``: those nearest to where one looks, in order of (start, row)."""
+    empty = {"row": np.zeros(0, np.int32), **_described(_EMPTY, _NOWHERE, 0)}
+    if window.hits is None:
+        return empty
+    found = nearest(model, window.hits, window.request.near, MAX_MATCHES)
+    order = np.argsort(found.row, kind="stable")
+    parts: list[Columns] = []
+    for number in ints(np.unique(found.row)):
+        at = found.position[found.row == number]
+        of_row = _described(model.rows[number], at, model.start)
+        parts.append({"row": np.full(len(at), number, np.int32), **of_row})
+    by_row = _joined(parts, empty)
+    back = np.argsort(order, kind="stable")
+    return {name: column[back] for name, column in by_row.items()}
+
+
+def _described(row: Row, at: I64, t0: int) -> Columns:
+    """Events of a row: start from t0, length (NaN if unknown), self time (NaN if it is the length), item, position."""
+    events = row.events
+    start, whole = (events.start[at] - t0).astype(np.float64), events.end[at] - events.start[at]
+    length, own = whole.astype(np.float64), np.full(len(at), np.nan)
+    if events.self_ps is not None:
+        own = np.where(events.self_ps[at] == whole, np.nan, events.self_ps[at])
+    if events.known is not None:
+        length[~events.known[at]] = np.nan
+    return {"start": start, "length": length, "self": own, "item": events.item[at], "position": at.astype(np.int32)}
+
+
+def _blocks(row: Row, cut: Cut, number: int, t0: int) -> Columns:
+    start = row.events.start[cut.first]
+    return {
+        "row": np.full(len(start), number, np.uint16),
+        "start": (start - t0).astype(np.float64),
+        "span": (row.events.end[cut.last - 1] - start).astype(np.float64),
+        "busy": cut.busy.astype(np.float64),
+        "count": (cut.last - cut.first).astype(np.int32),
+        "hits": cut.hits.astype(np.int32),
+        "colour": cut.colour,
     }
-    for number, (row, cut) in enumerate(zip(window.request.rows, window.cuts, strict=True)):
-        events = model.rows[row].events
-        start = events.start[cut.first]
-        parts["row"].append(np.full(len(start), number, np.uint16))
-        parts["start"].append((start - window.t0).astype(np.float64))
-        parts["span"].append((events.end[cut.last - 1] - start).astype(np.float64))
-        parts["busy"].append(cut.busy.astype(np.float64))
-        parts["count"].append((cut.last - cut.first).astype(np.int32))
-        parts["hits"].append(cut.hits.astype(np.int32))
-        parts["colour"].append(cut.colour)
-    return _table(parts, {"row": np.uint16, "count": np.int32, "hits": np.int32, "colour": np.uint8})
 
 
-def _matches(model: TimelineModel, window: Window) -> tuple[pa.Table, npt.NDArray[np.int32]]:
-    """The matches nearest to where one looks, and their items."""
-    empty = np.zeros(0, np.int64)
-    row, position = empty, empty
-    if window.hits is not None:
-        found = nearest(model, window.hits, window.request.near, MAX_MATCHES)
-        row, position = found.row, found.position
-    start, length, item = (np.zeros(len(row), dtype) for dtype in (np.int64, np.float64, np.int32))
-    for number in ints(np.unique(row)):
-        of_row, events = row == number, model.rows[number].events
-        at = position[of_row]
-        start[of_row], item[of_row] = events.start[at], events.item[at]
-        length[of_row] = events.end[at] - events.start[at]
-    table = pa.table(
-        {
-            "row": row.astype(np.int32),
-            "start": (start - model.start).astype(np.float64),
-            "length": length,
-            "item": item,
-            "position": position.astype(np.int32),
-        }
-    )
-    return table, item
+def _joined(parts: list[Columns], empty: Columns) -> Columns:
+    return {name: np.concatenate([part[name] for part in (empty, *parts)], dtype=empty[name].dtype) for name in empty}
 
 
 def _items(
@@ -166,38 +179,36 @@ def _items(
 ) -> dict[str, Any]:
     """The items in use, those with most time in view first, and the texts that they share."""
     hits = window.hits
-    numbers = np.unique(used)
-    numbers = numbers[np.argsort(-weight[numbers], kind="stable")][:MAX_ITEMS]
     texts: dict[str, int] = {"": 0}
+    room = MAX_TEXT_BYTES
 
     def text(value: str) -> int:
-        return texts.setdefault(_short(value, MAX_TEXT), len(texts))
+        nonlocal room
+        value = _short(value, MAX_TEXT)
+        if value not in texts:
+            room -= _size(value)
+        return texts.setdefault(value, len(texts))
 
-    rows = [
-        [
-            number,
-            _short(item.name, MAX_NAME),
-            item.colour,
-            text(item.kind),
-            text(item.scope),
-            text(item.source),
-            text(item.module),
-            text(item.category),
-            int(hits is not None and bool(hits.items[number])),
-        ]
-        for number in ints(numbers)
-        for item in (model.items[number],)
-    ]
+    rows: list[list[Any]] = []
+    for number in ints(used[np.argsort(-weight[used], kind="stable")][:MAX_ITEMS]):
+        item = model.items[number]
+        name = _short(item.name, MAX_NAME)
+        room -= _size(name)
+        if room < 0:
+            break
+        shared = [text(t) for t in (item.kind, item.scope, item.source, item.module, item.category)]
+        rows.append([number, name, item.colour, *shared, int(hits is not None and bool(hits.items[number]))])
     return {"items": rows, "texts": list(texts)}
 
 
-def _table(parts: dict[str, list[npt.NDArray[Any]]], dtypes: dict[str, Any]) -> pa.Table:
-    return pa.table(
-        {
-            name: np.concatenate(columns) if columns else np.zeros(0, dtypes.get(name, np.float64))
-            for name, columns in parts.items()
-        }
-    )
+def _size(text: str) -> int:
+    """About how many bytes a text takes as JSON, whose other characters are escaped."""
+    return 8 + len(text.encode("ascii", "backslashreplace"))
+
+
+def _arrow(columns: Columns) -> Any:
+    arrow: Any = import_module("pyarrow")  # it has no types
+    return arrow.table(columns)
 
 
 def _short(text: str, limit: int) -> str:

@@ -9,20 +9,22 @@ bisection, and what a range holds in time by colour comes from running sums.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numba
 import numpy as np
 import numpy.typing as npt
+
+from tpuprof.tables.arrays import ints
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 U8 = npt.NDArray[np.uint8]
 BOOL = npt.NDArray[np.bool_]
 
-STRIDE = 64
-"""Events between two running sums: 8 bytes per colour and 64 events, and at most 126 events to add up by hand."""
+STRIDE = 16
+"""Events between two running sums: half a byte per event and colour, and at most 30 events to add up by hand."""
 
 MAX_DEPTH = 256
 """Rows of one track; what nests deeper is counted, not drawn."""
@@ -89,9 +91,7 @@ def make_rows(events: Events, colour_of_item: U8) -> tuple[tuple[Row, ...], int]
         return (_row(events, colour_of_item),), 0
     order = np.argsort(depth, kind="stable")
     bounds = np.searchsorted(depth[order], np.arange(deepest + 2))
-    rows = [
-        _row(events.take(order[begin:end]), colour_of_item) for begin, end in zip(bounds[:-1], bounds[1:], strict=True)
-    ]
+    rows = [_row(events.take(order[begin:end]), colour_of_item) for begin, end in pairwise(ints(bounds))]
     return tuple(rows), int(bounds[0])
 
 
@@ -127,26 +127,12 @@ def _in_order(events: Events) -> Events:
     return events.take(np.lexsort((-end, start)))
 
 
-def joined(parts: Sequence[Events]) -> Events:
-    """All events of several parts; self times and known durations are kept where any part has them."""
-    if len(parts) == 1:
-        return parts[0]
-    with_self = any(part.self_ps is not None for part in parts)
-    with_known = any(part.known is not None for part in parts)
-    selves = [part.end - part.start if part.self_ps is None else part.self_ps for part in parts]
-    knowns = [np.ones(len(part), np.bool_) if part.known is None else part.known for part in parts]
-    return Events(
-        np.concatenate([part.start for part in parts]),
-        np.concatenate([part.end for part in parts]),
-        np.concatenate([part.item for part in parts]),
-        np.concatenate(selves) if with_self else None,
-        np.concatenate(knowns) if with_known else None,
-    )
-
-
 @numba.njit("i4[::1](i8[::1], i8[::1], i8)", cache=True, nogil=True)
 def _depths(start, end, limit):  # type: ignore[no-untyped-def] # compiled
-    """For events in order of (start, longer first) a row on which each is apart, below those that enclose it; -1 if none is left."""
+    """For events in order of (start, longer first) the first row on which each is apart, below those that enclose it.
+
+    -1 where no row is left.
+    """
     n = len(start)
     depth = np.empty(n, np.int32)
     reach = np.empty(limit, np.int64)

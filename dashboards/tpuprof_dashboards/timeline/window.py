@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tpuprof_dashboards.timeline.lod import MAX_LEVEL, NO_HITS, Cut, aligned, cut, level_for
+from tpuprof_dashboards.timeline.lod import MAX_LEVEL, NO_HITS, Cut, aligned, cut, entries, level_for
 from tpuprof_dashboards.timeline.model import TimelineModel
 from tpuprof_dashboards.timeline.search import MAX_QUERY, Hits, search
 
@@ -96,16 +96,19 @@ def query(model: TimelineModel, request: Request) -> Window:
     """The answer to a request: as fine as half a pixel if that keeps to ``BUDGET``, else as fine as it can be."""
     hits = search(model, request.query)
     level = level_for(request.t1 - request.t0, request.width_px)
-    while True:
-        cuts = tuple(
-            cut(model.rows[row], request.t0, request.t1, level, NO_HITS if hits is None else hits.rows[row])
-            for row in request.rows
-        )
-        if sum(len(each) for each in cuts) <= BUDGET or level >= MAX_LEVEL:
-            break
-        level += 1
+    while (total := _entries(model, request, level)) > BUDGET and level < MAX_LEVEL:
+        # A level more halves the buckets, and so the entries at most.
+        level = min(level + max((total // BUDGET).bit_length() - 1, 1), MAX_LEVEL)
+    cuts = tuple(
+        cut(model.rows[row], request.t0, request.t1, level, NO_HITS if hits is None else hits.rows[row])
+        for row in request.rows
+    )
     t0, t1 = aligned(request.t0, request.t1, level)
     return Window(request, t0, t1, level, cuts, hits)
+
+
+def _entries(model: TimelineModel, request: Request, level: int) -> int:
+    return sum(entries(model.rows[row], request.t0, request.t1, level) for row in request.rows)
 
 
 def _number(value: object) -> int | None:
@@ -115,12 +118,17 @@ def _number(value: object) -> int | None:
     return int(min(max(value, -(1 << 62)), 1 << 62))
 
 
+def _sequence(value: object) -> Sequence[object]:
+    return value if isinstance(value, list | tuple) else ()  # pyright: ignore[reportUnknownVariableType]
+
+
 def _rows(value: object, known: int) -> tuple[int, ...]:
     """Row numbers from ranges ``[first, behind the last]``; what does not exist is left out."""
     found: set[int] = set()
-    for pair in value if isinstance(value, Sequence) and not isinstance(value, str) else ():
-        if isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2:
-            first, last = _number(pair[0]), _number(pair[1])
+    for pair in _sequence(value):
+        bounds = _sequence(pair)
+        if len(bounds) == 2:
+            first, last = _number(bounds[0]), _number(bounds[1])
             if first is not None and last is not None:
                 first = max(first, 0)
                 found.update(range(first, min(last, known, first + MAX_ROWS)))

@@ -315,7 +315,7 @@ export class Timeline {
     const of = (name) => table.getChild(name).toArray();
     const before = this.matches && this.at >= 0 ? this.current() : null;
     const jump = this.jump;
-    this.matches = { total: window.found, row: of("row"), start: of("start"), length: of("length"), item: of("item"), position: of("position") };
+    this.matches = { total: window.found, row: of("row"), start: of("start"), length: of("length"), self: of("self"), item: of("item"), position: of("position") };
     this.at = before ? this.indexOf(before) : -1;
     if (jump) {
       this.jump = 0;
@@ -329,9 +329,9 @@ export class Timeline {
   }
 
   current() {
-    const { row, start, length, item, position } = this.matches;
+    const { row, start, length, self, item, position } = this.matches;
     const i = this.at;
-    return { row: row[i], position: position[i], item: item[i], start: start[i], length: length[i], self: length[i] };
+    return { row: row[i], position: position[i], item: item[i], start: start[i], length: length[i], self: Number.isNaN(self[i]) ? length[i] : self[i] };
   }
 
   nextMatch(direction) {
