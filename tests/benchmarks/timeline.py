@@ -20,11 +20,12 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "dashboards")]
 
-from tests.timeline.made import made_model  # noqa: E402
 from tpuprof_dashboards.timeline.model import TimelineModel  # noqa: E402
 from tpuprof_dashboards.timeline.payload import layout, window_data  # noqa: E402
 from tpuprof_dashboards.timeline.search import search  # noqa: E402
 from tpuprof_dashboards.timeline.window import DEFAULT_WIDTH_PX, Request, query  # noqa: E402
+
+from tests.timeline.made import made_model  # noqa: E402
 
 PLACES = 40
 

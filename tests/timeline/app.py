@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import streamlit as st
+from tpuprof_dashboards.timeline import Selection, TimelineModel, build_timeline, timeline
 
 import tpuprof
 from tests.timeline.made import made_model
-from tpuprof_dashboards.timeline import Selection, TimelineModel, build_timeline, timeline
 
 st.set_page_config(layout="wide")
 
@@ -25,12 +25,20 @@ def picked(selection: Selection | None) -> None:
     st.session_state["picked"] = selection
 
 
+def viewed(start: int, end: int) -> None:
+    st.query_params["seen"] = f"{start}-{end}"
+
+
 def main() -> None:
     st.session_state["runs"] = st.session_state.get("runs", 0) + 1
     name = st.query_params["model"]
     two = "second" in st.query_params
     model = model_of(name)
-    timeline(model, key="first", height=560, on_select=picked, sync="pair" if two else "")
+    seen = st.query_params.get("seen")
+    start, _, end = (seen or "").partition("-")
+    view = (int(start), int(end)) if seen and "view" not in st.session_state else None
+    view = st.session_state.setdefault("view", view)
+    timeline(model, key="first", view=view, height=560, on_select=picked, on_view=viewed, sync="pair" if two else "")
     if two:
         timeline(model, key="second", height=400, sync="pair")
     chosen: Selection | None = st.session_state.get("picked")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-
 from tpuprof_dashboards.timeline.items import Item, Items
 from tpuprof_dashboards.timeline.looks import colour_of_kind
 from tpuprof_dashboards.timeline.model import Group, TimelineModel, Track

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-import tpuprof
-from tests.timeline.hostile import NAMES, hostile_trace
-from tpuprof.palette import LOOKS
 from tpuprof_dashboards.timeline import TimelineModel, build_timeline
-from tpuprof_dashboards.timeline.component import closed_at_first, selection_of
+from tpuprof_dashboards.timeline.component import closed_at_first, seen_of, selection_of
 from tpuprof_dashboards.timeline.looks import COLOURS, colour_of_kind
 from tpuprof_dashboards.timeline.model import Track
 from tpuprof_dashboards.timeline.payload import window_data
 from tpuprof_dashboards.timeline.window import first_request, query
+
+import tpuprof
+from tests.timeline.hostile import NAMES, hostile_trace
+from tpuprof.palette import LOOKS
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_traces"
 
@@ -176,12 +176,22 @@ def test_a_selection_says_what_the_tables_say(loop: tpuprof.Trace) -> None:
     assert seen == len(ops)
 
 
-@pytest.mark.parametrize(
-    "raw", [None, [], {"row": 0}, {"row": 0, "position": 10**9}, {"row": -1, "position": 0}, {"row": True, "position": 0},
-            {"row": 0.0, "position": 0}, {"row": 10**9, "position": 0}, {"row": "0", "position": 0}],
+NOTHING = (
+    None, [], {"row": 0}, {"row": 0, "position": 10**9}, {"row": -1, "position": 0}, {"row": True, "position": 0},
+    {"row": 0.0, "position": 0}, {"row": 10**9, "position": 0}, {"row": "0", "position": 0},
 )  # fmt: skip
+
+
+@pytest.mark.parametrize("raw", NOTHING)
 def test_a_selection_of_nothing_is_none(raw: object, loop: tpuprof.Trace) -> None:
     assert selection_of(build_timeline(loop), raw) is None
+
+
+def test_what_is_in_view_comes_on_the_clock_of_the_trace(loop: tpuprof.Trace) -> None:
+    model = build_timeline(loop)
+    assert seen_of(model, {"seen": [5, 20.0]}) == (model.start + 5, model.start + 20)
+    for raw in (None, {}, {"seen": 3}, {"seen": [5]}, {"seen": [5, 5]}, {"seen": [1, float("inf")]}, {"seen": "ab"}):
+        assert seen_of(model, raw) is None
 
 
 def test_colours_of_kinds_are_those_of_the_palette() -> None:

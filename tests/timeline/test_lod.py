@@ -7,11 +7,11 @@ from collections import Counter
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-
-from tests.timeline.made import events_of
 from tpuprof_dashboards.timeline.lod import Cut, aligned, cut, entries, level_for
 from tpuprof_dashboards.timeline.overview import BUCKETS, busy_shares
 from tpuprof_dashboards.timeline.rows import Events, Row, make_rows
+
+from tests.timeline.made import events_of
 
 COLOURS = np.array([4, 9, 2], np.uint8)
 Gap = tuple[int, int, int]

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tpuprof_dashboards.timeline import rows as rows_module
 from tpuprof_dashboards.timeline.rows import Events, Row, busy_by_colour, make_rows
 

@@ -6,7 +6,6 @@ import re
 from importlib.resources import files
 
 import pytest
-
 from tpuprof_dashboards.timeline.component import SCRIPTS, script
 
 ASSETS = files("tpuprof_dashboards.timeline") / "assets"

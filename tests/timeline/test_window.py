@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from tests.timeline.made import events_of, items_of, made_model
 from tpuprof_dashboards.timeline import payload, window
 from tpuprof_dashboards.timeline.items import Item, Items
 from tpuprof_dashboards.timeline.model import Group, TimelineModel, Track
@@ -18,6 +16,8 @@ from tpuprof_dashboards.timeline.payload import block_columns, event_columns, la
 from tpuprof_dashboards.timeline.rows import Events, make_rows
 from tpuprof_dashboards.timeline.search import nearest, search
 from tpuprof_dashboards.timeline.window import MAX_ROWS, Request, Window, first_request, parse_request, query
+
+from tests.timeline.made import events_of, items_of, made_model
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

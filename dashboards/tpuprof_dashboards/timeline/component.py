@@ -11,7 +11,7 @@ from typing import Any
 
 from tpuprof_dashboards.timeline.model import TimelineModel
 from tpuprof_dashboards.timeline.payload import layout, window_data
-from tpuprof_dashboards.timeline.window import first_request, parse_request, query
+from tpuprof_dashboards.timeline.window import first_request, numbers, parse_request, query
 
 NAME = "tpuprof_timeline"
 SCRIPTS = ("format.js", "store.js", "layout.js", "paint.js", "panels.js", "timeline.js", "mount.js")
@@ -70,6 +70,7 @@ def timeline(
     go: tuple[str, int, int] | None = None,
     sync: str = "",
     on_select: Callable[[Selection | None], None] | None = None,
+    on_view: Callable[[int, int], None] | None = None,
 ) -> Selection | None:
     """A timeline on the page, in a fragment of its own: looking around reruns nothing else.
 
@@ -82,6 +83,8 @@ def timeline(
         go: (id, start, end): shows that stretch when the id changes, e.g. because another part of the page was clicked.
         sync: timelines with the same text can be linked, so that they move together from the starts of their steps.
         on_select: called when another event is selected, or none; the whole page runs again after it.
+        on_view: called with (start, end) in ps on the trace's clock when another stretch is in view, e.g. to put it
+            into the address; only the fragment runs again after it.
 
     Returns:
         What is selected, as of this run of the page.
@@ -92,7 +95,7 @@ def timeline(
 
     @st.fragment
     def shown() -> None:
-        selected[0] = _mount(model, key, height, view, search, go, sync, on_select)
+        selected[0] = _mount(model, key, height, view, search, go, sync, on_select, on_view)
 
     shown()
     return selected[0]
@@ -131,6 +134,17 @@ def selection_of(model: TimelineModel, raw: object) -> Selection | None:
     )
 
 
+def seen_of(model: TimelineModel, raw: object) -> tuple[int, int] | None:
+    """What a browser says is in view, on the trace's clock; null if it says nothing that makes sense."""
+    if not isinstance(raw, Mapping):
+        return None
+    values: Mapping[Any, Any] = raw  # pyright: ignore[reportUnknownVariableType]
+    bounds = numbers(values.get("seen"))
+    if len(bounds) != 2 or bounds[0] >= bounds[1]:
+        return None
+    return model.start + bounds[0], model.start + bounds[1]
+
+
 @cache
 def script() -> str:
     """The component's JavaScript as one module.
@@ -164,9 +178,13 @@ def _mount(
     go: tuple[str, int, int] | None,
     sync: str,
     on_select: Callable[[Selection | None], None] | None,
+    on_view: Callable[[int, int], None] | None,
 ) -> Selection | None:
     import streamlit as st
 
+    if not model.rows:
+        st.info("This run has no event that takes time: there is nothing to draw.")
+        return None
     key = f"{key}.{model.token}"
     state: Any = st.session_state.get(key) or {}
     request = parse_request(state.get("view"), model) or first_request(model, view, search)
@@ -176,6 +194,7 @@ def _mount(
         "view": None if view is None else [view[0] - model.start, view[1] - model.start],
         "go": None if go is None else {"id": go[0], "t0": go[1] - model.start, "t1": go[2] - model.start},
         "sync": sync,
+        "tells": on_view is not None,
         "closed": closed_at_first(model),
         **window_data(model, query(model, request)),
     }
@@ -184,6 +203,10 @@ def _mount(
         """A state needs a callback to be kept."""
 
     result: Any = _renderer()(key=key, data=data, on_view_change=kept, on_selected_change=kept)
+    seen = seen_of(model, state.get("view"))
+    if on_view is not None and seen is not None and st.session_state.get(f"{key}.seen") != seen:
+        st.session_state[f"{key}.seen"] = seen
+        on_view(*seen)
     selected = selection_of(model, result.get("selected"))
     told = f"{key}.told"
     if on_select is not None and st.session_state.get(told) != selected:

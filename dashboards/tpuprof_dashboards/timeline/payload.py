@@ -73,6 +73,7 @@ def layout(model: TimelineModel) -> dict[str, Any]:
     return {
         "token": model.token,
         "run": _short(model.name, MAX_NAME),
+        "origin": model.start,
         "span": model.end - model.start,
         "home": [model.home[0] - model.start, model.home[1] - model.start],
         "events": model.n_events,
@@ -80,6 +81,7 @@ def layout(model: TimelineModel) -> dict[str, Any]:
         "colours": [[c.key, c.label, c.light, c.dark] for c in COLOURS],
         "overview": [round(float(share), 3) for share in model.busy],
         "about": {
+            "start": OPS["start_ps"].meaning,
             "duration": OPS["duration_ps"].meaning,
             "self": OPS["self_ps"].meaning,
             "scope": OPS["scope"].meaning,

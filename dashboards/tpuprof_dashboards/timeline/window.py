@@ -118,6 +118,12 @@ def _number(value: object) -> int | None:
     return int(min(max(value, -(1 << 62)), 1 << 62))
 
 
+def numbers(value: object) -> tuple[int, ...]:
+    """A list of finite numbers as integers; empty if it is anything else."""
+    found = tuple(_number(each) for each in _sequence(value))
+    return tuple(each for each in found if each is not None) if None not in found else ()
+
+
 def _sequence(value: object) -> Sequence[object]:
     return value if isinstance(value, list | tuple) else ()  # pyright: ignore[reportUnknownVariableType]
 
@@ -126,10 +132,8 @@ def _rows(value: object, known: int) -> tuple[int, ...]:
     """Row numbers from ranges ``[first, behind the last]``; what does not exist is left out."""
     found: set[int] = set()
     for pair in _sequence(value):
-        bounds = _sequence(pair)
+        bounds = numbers(pair)
         if len(bounds) == 2:
-            first, last = _number(bounds[0]), _number(bounds[1])
-            if first is not None and last is not None:
-                first = max(first, 0)
-                found.update(range(first, min(last, known, first + MAX_ROWS)))
+            first = max(bounds[0], 0)
+            found.update(range(first, min(bounds[1], known, first + MAX_ROWS)))
     return tuple(sorted(found)[:MAX_ROWS])

@@ -1,6 +1,11 @@
 // Where groups, tracks and rows are, from top to bottom.
 
-export const SIZES = { gutter: 208, overview: 30, ruler: 24, head: 24, row: 18, thin: 15, slim: 12, flat: 9, gap: 5 };
+export const SIZES = { overview: 30, ruler: 24, head: 24, row: 18, thin: 15, slim: 12, flat: 9, gap: 5 };
+
+/** How wide the names at the left are. */
+export function gutterOf(width) {
+  return Math.round(Math.min(208, Math.max(96, width * 0.26)));
+}
 
 /**
  * Lays a timeline out: `{lines, rows, height}`.

@@ -15,7 +15,9 @@ export default function mount(component) {
   }
   timeline.parts.root.style.height = `${data.height}px`;
   timeline.update(component);
+  const { updates } = timeline;
   return () => {
+    if (timeline.updates !== updates) return; // called late for data that has been replaced
     timeline.destroy();
     MOUNTED.delete(parentElement);
   };

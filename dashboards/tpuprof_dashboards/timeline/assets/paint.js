@@ -90,13 +90,14 @@ export function paintScene(context, scene) {
   context.fillStyle = theme.page;
   context.fillRect(0, 0, width, height);
   const from = scroll, to = scroll + height - top;
-  const grid = ticks(scene.t0, scene.t1, (width - SIZES.gutter) / 110);
+  // The ruler counts as the tables do, the rest from the start of the timeline, where numbers are small.
+  const grid = ticks(scene.t0 + scene.origin, scene.t1 + scene.origin, (width - scene.gutter) / 110);
   context.save();
   context.beginPath();
-  context.rect(SIZES.gutter, top, width - SIZES.gutter, height - top);
+  context.rect(scene.gutter, top, width - scene.gutter, height - top);
   context.clip();
   context.fillStyle = theme.faint;
-  for (const t of grid.at) context.fillRect(Math.round(scene.x(t)), top, 1, height - top);
+  for (const t of grid.at) context.fillRect(Math.round(scene.x(t - scene.origin)), top, 1, height - top);
   let drawn = 0;
   const rows = visible(plan.rows, from, to);
   for (const row of rows) drawn += paintRow(context, scene, row, row.y - scroll + top);
@@ -193,9 +194,9 @@ function paintHeads(context, scene) {
   context.textBaseline = "middle";
   context.textAlign = "left";
   context.fillStyle = theme.page;
-  context.fillRect(0, top, SIZES.gutter, height - top);
+  context.fillRect(0, top, scene.gutter, height - top);
   context.fillStyle = theme.rule;
-  context.fillRect(SIZES.gutter - 1, top, 1, height - top);
+  context.fillRect(scene.gutter - 1, top, 1, height - top);
   for (const line of plan.lines) {
     const y = line.y - scroll + top;
     if (y > height || y + line.height < top) continue;
@@ -215,12 +216,12 @@ function paintHeads(context, scene) {
       continue;
     }
     context.fillStyle = theme.rule;
-    context.fillRect(SIZES.gutter, y + line.height + 2, width - SIZES.gutter, 1);
+    context.fillRect(scene.gutter, y + line.height + 2, width - scene.gutter, 1);
     const middle = Math.min(Math.max(y, top), y + line.height - SIZES.thin) + 8.5; // the label stays while its rows are in view
     caret(context, 17, middle, line.open, theme.soft);
     context.fillStyle = hover?.line === line ? theme.accent : theme.ink;
     context.font = `12px ${theme.font}`;
-    context.fillText(scene.fitter.fit(context, line.track.name, SIZES.gutter - 38), 27, middle + 0.5);
+    context.fillText(scene.fitter.fit(context, line.track.name, scene.gutter - 38), 27, middle + 0.5);
   }
   context.restore();
 }
@@ -252,11 +253,11 @@ function paintRuler(context, scene, grid) {
   context.textAlign = "right";
   context.fillStyle = theme.soft;
   const base = grid.base ? `${baseLabel(grid.base)} +` : "";
-  context.fillText(scene.fitter.fit(context, base, SIZES.gutter - 20), SIZES.gutter - 8, y + 12);
+  context.fillText(scene.fitter.fit(context, base, scene.gutter - 20), scene.gutter - 8, y + 12);
   context.textAlign = "left";
   for (const t of grid.at) {
-    const x = Math.round(scene.x(t));
-    if (x < SIZES.gutter) continue;
+    const x = Math.round(scene.x(t - scene.origin));
+    if (x < scene.gutter) continue;
     context.fillStyle = theme.soft;
     context.fillRect(x, top - 7, 1, 6);
     if (x + 40 < width) context.fillText(tickLabel(t, grid), x + 4, y + 11);
@@ -266,14 +267,14 @@ function paintRuler(context, scene, grid) {
 /** The time that the labels of the ruler count from. */
 function baseLabel(ps) {
   const units = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"]];
-  const [scale, unit] = units.find(([size]) => ps >= size) ?? [1, "ps"];
+  const [scale, unit] = units.find(([size]) => Math.abs(ps) >= size) ?? [1, "ps"];
   return `${Number((ps / scale).toPrecision(14))} ${unit}`;
 }
 
 /** The whole run in a strip: how busy its devices are, and what part of it is in view. */
 function paintOverview(context, scene) {
   const { width, theme, span, overview, t0, t1 } = scene;
-  const left = SIZES.gutter, room = width - SIZES.gutter, h = SIZES.overview;
+  const left = scene.gutter, room = width - scene.gutter, h = SIZES.overview;
   context.fillStyle = theme.page;
   context.fillRect(0, 0, width, h);
   context.fillStyle = theme.faint;
@@ -329,7 +330,7 @@ export function paintOverlay(context, scene) {
   context.clearRect(0, 0, width, height);
   context.save();
   context.beginPath();
-  context.rect(SIZES.gutter, 0, width - SIZES.gutter, height);
+  context.rect(scene.gutter, 0, width - scene.gutter, height);
   context.clip();
   const outline = (what, colour, thick) => {
     const row = plan.rows.find((each) => each.row === what.row);
@@ -350,19 +351,19 @@ export function paintOverlay(context, scene) {
     context.globalAlpha = 1;
     context.fillRect(a, top - 8, 1, height);
     context.fillRect(b, top - 8, 1, height);
-    tag(context, scene, duration(Math.abs(t1 - t0)), (Math.max(a, SIZES.gutter) + Math.min(b, width)) / 2, top + 4, theme.accent);
+    tag(context, scene, duration(Math.abs(t1 - t0)), (Math.max(a, scene.gutter) + Math.min(b, width)) / 2, top + 4, theme.accent);
   }
   if (selected) outline(selected, theme.ink, 2);
   const over = hover?.event ?? hover?.block;
   if (over) outline(over, theme.dark ? "#ffffff" : "#000000", 1);
-  if (pointer && pointer.x > SIZES.gutter && !band) {
+  if (pointer && pointer.x > scene.gutter && !band) {
     context.fillStyle = theme.soft;
     context.globalAlpha = 0.7;
     context.fillRect(Math.round(pointer.x), top - SIZES.ruler, 1, height);
     context.globalAlpha = 1;
     // No more digits than a pixel can tell apart.
     const grain = 10 ** Math.max(Math.floor(Math.log10(1 / scene.scale)), 0);
-    tag(context, scene, exact(Math.round(scene.time(pointer.x) / grain) * grain), pointer.x, top - SIZES.ruler + 1, theme.rule);
+    tag(context, scene, exact(Math.round((scene.time(pointer.x) + scene.origin) / grain) * grain), pointer.x, top - SIZES.ruler + 1, theme.rule);
   }
   context.restore();
 }
@@ -372,7 +373,7 @@ function tag(context, scene, text, x, y, colour) {
   context.textAlign = "center";
   context.textBaseline = "middle";
   const w = context.measureText(text).width + 14;
-  const at = Math.min(Math.max(x, SIZES.gutter + w / 2), scene.width - w / 2);
+  const at = Math.min(Math.max(x, scene.gutter + w / 2), scene.width - w / 2);
   context.fillStyle = scene.theme.page;
   context.strokeStyle = colour;
   context.lineWidth = 1;

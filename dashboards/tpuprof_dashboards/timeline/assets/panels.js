@@ -80,7 +80,7 @@ function swatch(theme, colour) {
 }
 
 /** The lines of the tooltip of what the pointer is over. */
-export function tipOf(hover, { items, theme, colours }) {
+export function tipOf(hover, { items, theme, colours, origin }) {
   if (hover.event) {
     const { event } = hover, item = items.get(event.item);
     if (!item) return [make("b", {}, "Event"), line("", "Zoom in for its name"), line("duration", duration(event.length))];
@@ -89,7 +89,7 @@ export function tipOf(hover, { items, theme, colours }) {
       line("", [item.kind, item.category].filter(Boolean).join(" · ")),
       line("duration", duration(event.length)),
       event.self !== event.length ? line("self", duration(event.self)) : null,
-      line("start", exact(event.start)),
+      line("start", exact(event.start + origin)),
       item.scope ? line("scope", item.scope) : null,
       item.module && item.kind !== "program" ? line("program", item.module) : null,
       line("on", `${hover.line.track.name} · ${hover.line.group.name}`),
@@ -103,7 +103,7 @@ export function tipOf(hover, { items, theme, colours }) {
     line("in", duration(block.length)),
     line("busy", `${duration(block.busy)}, ${percent(block.length > 0 ? block.busy / block.length : 1)}`),
     block.hits ? line("found", count(block.hits)) : null,
-    line("start", exact(block.start)),
+    line("start", exact(block.start + origin)),
     line("", "Zoom in to see each (double-click)"),
   ];
 }
@@ -119,7 +119,7 @@ function line(name, text) {
 }
 
 /** The details of the selected event; each number with its definition. */
-export function detailsOf(selected, where, { items, theme, about }, actions) {
+export function detailsOf(selected, where, { items, theme, about, origin }, actions) {
   const item = items.get(selected.item);
   const fact = (name, text, definition) =>
     text ? make("div", { class: "fact", title: definition ?? "" }, make("span", { class: "soft" }, name), make("span", { class: "value" }, text)) : null;
@@ -130,7 +130,7 @@ export function detailsOf(selected, where, { items, theme, about }, actions) {
     make("div", { class: "facts" },
       fact("duration", duration(selected.length), about.duration),
       fact("self", duration(selected.self), about.self),
-      fact("start", exact(selected.start), "From the start of the timeline."),
+      fact("start", exact(selected.start + origin), about.start),
       fact("kind", item ? [item.kind, item.category].filter(Boolean).join(" · ") : "", "What the event is, and the category that the trace states."),
       fact("scope", item?.scope, about.scope),
       fact("program", item?.kind === "program" ? "" : item?.module, "The program it belongs to."),

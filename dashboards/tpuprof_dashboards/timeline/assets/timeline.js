@@ -1,7 +1,7 @@
 // The timeline: what is in view, what the user does, and what is asked of Python.
 
 import { count, duration } from "./format.js";
-import { SIZES, layOut, ranges, visible } from "./layout.js";
+import { SIZES, gutterOf, layOut, ranges, visible } from "./layout.js";
 import { Fitter, paintOverlay, paintScene, prepare, scrollbar, themeOf } from "./paint.js";
 import { detailsOf, frame, legendOf, tipOf, tipOfLine } from "./panels.js";
 import { Store } from "./store.js";
@@ -34,6 +34,7 @@ export class Timeline {
     this.at = -1;
     this.linked = true;
     this.asked = 0;
+    this.updates = 0;
     this.abort = new AbortController();
     this.listen();
     this.resized = new ResizeObserver(() => this.redraw());
@@ -42,11 +43,13 @@ export class Timeline {
 
   /** Takes new data from Python. */
   update({ data, setStateValue }) {
+    this.updates++;
     this.send = setStateValue;
     const { layout } = data;
     if (layout.token !== this.token) this.open(data);
     this.layout = layout;
     this.sync = data.sync || "";
+    this.tells = data.tells;
     this.parts.link.hidden = !this.sync;
     const window = this.store.add(data);
     if (window.number >= this.asked) this.parts.root.removeAttribute("data-pending");
@@ -77,6 +80,7 @@ export class Timeline {
     this.selected = null;
     this.measure = null;
     this.last = null;
+    this.request = null;
     this.gone = data.go?.id;
     [this.t0, this.t1] = data.view ?? data.layout.home;
     this.span = data.layout.span;
@@ -98,7 +102,11 @@ export class Timeline {
   // --- geometry ------------------------------------------------------------------------------------------------------
 
   get width() {
-    return Math.max(this.parts.stage.clientWidth, SIZES.gutter + 60);
+    return Math.max(this.parts.stage.clientWidth, 160);
+  }
+
+  get gutter() {
+    return gutterOf(this.width);
   }
 
   get height() {
@@ -106,15 +114,15 @@ export class Timeline {
   }
 
   get scale() {
-    return (this.width - SIZES.gutter - 10) / (this.t1 - this.t0);
+    return (this.width - this.gutter - 10) / (this.t1 - this.t0);
   }
 
   x(t) {
-    return SIZES.gutter + (t - this.t0) * this.scale;
+    return this.gutter + (t - this.t0) * this.scale;
   }
 
   time(x) {
-    return this.t0 + (x - SIZES.gutter) / this.scale;
+    return this.t0 + (x - this.gutter) / this.scale;
   }
 
   /** The level of detail that can be seen: buckets of a pixel or less. */
@@ -142,7 +150,7 @@ export class Timeline {
   }
 
   zoom(by, x) {
-    const t = x === undefined || x < SIZES.gutter ? (this.t0 + this.t1) / 2 : this.time(x);
+    const t = x === undefined || x < this.gutter ? (this.t0 + this.t1) / 2 : this.time(x);
     const next = Math.max((this.t1 - this.t0) * by, MIN_SPAN);
     const share = (t - this.t0) / (this.t1 - this.t0);
     this.show(t - share * next, t + (1 - share) * next);
@@ -211,7 +219,7 @@ export class Timeline {
 
   sceneNow() {
     return {
-      width: this.width, height: this.height, top: TOP, t0: this.t0, t1: this.t1, scale: this.scale, x: (t) => this.x(t), time: (x) => this.time(x), level: this.level(),
+      width: this.width, height: this.height, top: TOP, gutter: this.gutter, origin: this.layout.origin, t0: this.t0, t1: this.t1, scale: this.scale, x: (t) => this.x(t), time: (x) => this.time(x), level: this.level(),
       span: this.span, overview: this.layout.overview, plan: this.plan, scroll: this.scroll, store: this.store,
       theme: this.theme, query: this.query, fitter: this.fitter, pointer: this.pointer, hover: this.hover,
       selected: this.selected, measure: this.measure, band: this.band,
@@ -276,7 +284,10 @@ export class Timeline {
     const level = this.level();
     const shown = visible(this.plan.rows, this.scroll, this.scroll + this.height - TOP).map(({ row }) => row);
     const lacking = shown.filter((row) => this.store.needs(row, low, high, level));
-    if (!lacking.length && !force) return;
+    if (!lacking.length && !force) {
+      this.tellSeen();
+      return;
+    }
     const signature = JSON.stringify([Math.round(low), Math.round(high), ranges(shown), this.query, force]);
     if (signature === this.last) return; // the answer was as fine as it can be
     this.last = signature;
@@ -286,10 +297,24 @@ export class Timeline {
     const t0 = Math.max(low - half, 0), t1 = Math.min(high + half, this.span);
     this.asked = Math.max(this.asked, this.newest()) + 1;
     this.parts.root.dataset.pending = String(this.asked);
-    this.send("view", {
+    this.request = {
       t0: Math.floor(t0), t1: Math.ceil(t1), width: Math.ceil((t1 - t0) * this.scale), rows: ranges(rows), query: this.query,
-      near: Math.round((this.t0 + this.t1) / 2), number: this.asked,
-    });
+      near: Math.round((this.t0 + this.t1) / 2), number: this.asked, seen: this.seen(),
+    };
+    this.send("view", this.request);
+  }
+
+  /** What is in view, in whole picoseconds. */
+  seen() {
+    return [Math.round(this.t0), Math.round(this.t1)];
+  }
+
+  /** Tells the page what is in view, if it wants to know, without asking for anything new. */
+  tellSeen() {
+    const seen = this.seen();
+    if (!this.tells || (this.request ?? { seen: this.layout.home }).seen.every((t, n) => t === seen[n])) return;
+    this.request = { ...(this.request ?? {}), seen };
+    this.send("view", this.request);
   }
 
   newest() {
@@ -434,7 +459,7 @@ export class Timeline {
       return;
     }
     details.classList.remove("soft");
-    const context = { items: this.store.items, theme: this.theme, about: this.layout.about };
+    const context = { items: this.store.items, theme: this.theme, about: this.layout.about, origin: this.layout.origin };
     details.replaceChildren(...detailsOf(this.selected, this.lineOf(this.selected.row), context, {
       find: (name) => {
         this.parts.search.value = name;
@@ -494,7 +519,7 @@ export class Timeline {
   place(event) {
     const box = this.parts.stage.getBoundingClientRect();
     const x = event.clientX - box.left, y = event.clientY - box.top;
-    return { x, y, zone: y < SIZES.overview ? "overview" : y < TOP ? "ruler" : x > this.width - 10 ? "bar" : x < SIZES.gutter ? "names" : "tracks" };
+    return { x, y, zone: y < SIZES.overview ? "overview" : y < TOP ? "ruler" : x > this.width - 10 ? "bar" : x < this.gutter ? "names" : "tracks" };
   }
 
   press(event) {
@@ -508,7 +533,7 @@ export class Timeline {
   }
 
   moveInOverview(x) {
-    const t = ((x - SIZES.gutter) / (this.width - SIZES.gutter)) * this.span, half = (this.t1 - this.t0) / 2;
+    const t = ((x - this.gutter) / (this.width - this.gutter)) * this.span, half = (this.t1 - this.t0) / 2;
     this.show(t - half, t + half);
   }
 
@@ -586,7 +611,7 @@ export class Timeline {
     const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
     const dx = event.deltaX * unit, dy = event.deltaY * unit;
     if (at.zone === "names" || at.zone === "bar") this.scrollTo(this.scroll + dy);
-    else if (event.shiftKey || Math.abs(dx) > Math.abs(dy)) this.pan((dx || dy) / (this.width - SIZES.gutter));
+    else if (event.shiftKey || Math.abs(dx) > Math.abs(dy)) this.pan((dx || dy) / (this.width - this.gutter));
     else this.zoom(Math.exp(Math.min(Math.max(dy, -300), 300) * 0.0018), at.x);
   }
 
@@ -616,7 +641,7 @@ export class Timeline {
     this.hover = null;
     if (at.zone === "tracks") {
       this.hover = this.over(at);
-      if (this.hover) children = tipOf(this.hover, { items: this.store.items, theme: this.theme, colours: this.layout.colours });
+      if (this.hover) children = tipOf(this.hover, { items: this.store.items, theme: this.theme, colours: this.layout.colours, origin: this.layout.origin });
     } else if (at.zone === "names") {
       const line = this.lineAt(at.y);
       if (line) children = tipOfLine(line);
