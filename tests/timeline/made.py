@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from tpuprof_dashboards.timeline.items import Item, Items
-from tpuprof_dashboards.timeline.looks import colour_of_kind
+from tpuprof_dashboards.timeline.looks import colour_of_kind, tone
 from tpuprof_dashboards.timeline.model import Group, TimelineModel, Track
 from tpuprof_dashboards.timeline.rows import Events, make_rows
 
-KINDS = ("matmul", "elementwise", "collective", "data_movement", "dma_wait", "attention", "reduction", "container")
+KINDS = ("matmul", "elementwise", "collective", "data_movement", "dma_wait", "attention", "reduction")
 
 
 def items_of(count: int) -> Items:
@@ -31,18 +31,20 @@ def events_of(rng: np.random.Generator, count: int, items: int, longest_ps: int 
 
 
 def made_model(events: int, devices: int = 8, name: str = "made") -> TimelineModel:
-    """So many ops on so many devices, a tenth of them inside loops, with steps above them."""
+    """So many ops on so many devices, a tenth of them inside loops of ten, with steps above them."""
     rng = np.random.default_rng(0)
-    items = Items((*items_of(500).all, Item("step", 0, "step")))
+    items = Items(
+        (*items_of(500).all, Item("step", tone(0), "step"), Item("while", colour_of_kind("container"), "loop"))
+    )
     groups: list[Group] = []
     for device in range(devices):
         ops = events_of(rng, events // devices, 500)
         first, last = ops.start[::1000], ops.end[np.minimum(np.arange(999, len(ops) + 999, 1000), len(ops) - 1)]
         steps = Events(first, last, np.full(len(first), 500, np.int32))
-        loops = slice(0, len(ops) // 1000 * 100, 10)
+        loops = np.arange(0, max(len(ops) - 9, 0), 100)
         start = np.concatenate([ops.start, ops.start[loops]])
-        end = np.concatenate([ops.end, ops.end[9::10][: len(ops.start[loops])]])
-        every = Events(start, end, np.concatenate([ops.item, ops.item[loops]]))
+        end = np.concatenate([ops.end, ops.end[loops + 9]])
+        every = Events(start, end, np.concatenate([ops.item, np.full(len(loops), 501, np.int32)]))
         tracks = [
             Track("Steps", "steps", *make_rows(steps, items.colours)),
             Track("XLA Ops", "ops", *make_rows(every, items.colours), is_work=True),

@@ -138,7 +138,7 @@ def test_millions_of_events_take_few_entries() -> None:
 def test_the_strip_above_says_how_busy_each_part_is() -> None:
     busy = row_of([(0, 480, 0), (480, 480, 0)], start=0)
     idle = row_of([(960, 480, 0)], start=0)
-    shares = busy_shares([busy, idle], 0, 1440)
+    shares = busy_shares([[busy], [idle, idle]], 0, 1440)
     assert shares.shape == (BUCKETS,)
     third = BUCKETS // 3
     np.testing.assert_allclose(shares, [0.5] * third + [0.0] * third + [1.0] * third, atol=1e-9)

@@ -79,7 +79,7 @@ def timeline(
         key: names this timeline within the session; another run under the same key starts afresh.
         height: of the whole component, in pixels.
         view: what to show first, as (start, end) in ps on the trace's clock. Default: ``model.home``.
-        search: what to search for first.
+        search: what to search for; the user may search for something else, until the page asks for another text.
         go: (id, start, end): shows that stretch when the id changes, e.g. because another part of the page was clicked.
         sync: timelines with the same text can be linked, so that they move together from the starts of their steps.
         on_select: called when another event is selected, or none; the whole page runs again after it.
@@ -193,6 +193,7 @@ def _mount(
         "height": max(int(height), 280),
         "view": None if view is None else [view[0] - model.start, view[1] - model.start],
         "go": None if go is None else {"id": go[0], "t0": go[1] - model.start, "t1": go[2] - model.start},
+        "search": search,
         "sync": sync,
         "tells": on_view is not None,
         "closed": closed_at_first(model),

@@ -13,7 +13,7 @@ from tpuprof_dashboards.timeline.items import Items
 from tpuprof_dashboards.timeline.overview import busy_shares
 from tpuprof_dashboards.timeline.rows import Row
 
-SHOWN_ROWS = 16
+SKETCHED = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,9 +111,9 @@ class TimelineModel:
 
     @cached_property
     def busy(self) -> npt.NDArray[np.float64]:
-        """How busy the devices are along the whole run, as shares; the mean over at most ``SHOWN_ROWS`` rows of ops."""
-        work = [track.rows[0] for group in self.groups for track in group.tracks if track.is_work]
-        return busy_shares(work[:SHOWN_ROWS], self.start, self.end)
+        """How busy the devices are along the whole run, as shares; the mean over at most ``SKETCHED`` devices."""
+        work = [[t.rows[0] for t in group.tracks if t.is_work] for group in self.groups if group.device]
+        return busy_shares(work[:SKETCHED], self.start, self.end)
 
     @cached_property
     def n_events(self) -> int:

@@ -13,13 +13,19 @@ from tpuprof_dashboards.timeline.rows import Row
 BUCKETS = 480
 
 
-def busy_shares(rows: Sequence[Row], start: int, end: int) -> npt.NDArray[np.float64]:
-    """Shares of time in which something runs, the mean over rows, in ``BUCKETS`` equal parts of a stretch."""
-    if not rows:
-        return np.zeros(BUCKETS)
+def busy_shares(devices: Sequence[Sequence[Row]], start: int, end: int) -> npt.NDArray[np.float64]:
+    """Shares of time in which something runs, the mean over devices, in ``BUCKETS`` equal parts of a stretch.
+
+    Several lines of a device are added up, to a whole at most: this is a sketch to find one's way, not a measurement.
+    """
     edges = np.linspace(start, end, BUCKETS + 1)
-    total = np.sum([np.diff(np.interp(edges, *_busy_until(row, start, end))) for row in rows], axis=0)
-    return np.clip(total / (len(rows) * (end - start) / BUCKETS), 0.0, 1.0)
+    part = (end - start) / BUCKETS
+    shares = [
+        np.minimum(np.sum([np.diff(np.interp(edges, *_busy_until(row, start, end))) for row in rows], axis=0) / part, 1)
+        for rows in devices
+        if rows
+    ]
+    return np.mean(shares, axis=0) if shares else np.zeros(BUCKETS)
 
 
 def _busy_until(row: Row, t0: int, t1: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:

@@ -5,7 +5,7 @@ import { SIZES, visible } from "./layout.js";
 import { firstAfter } from "./store.js";
 
 const UNKNOWN_COLOUR = 14; // that of containers: a quiet grey
-const LABEL_PX = 26;
+const LABEL_PX = 32;
 const DIM = 0.18;
 
 /** The colours of the surroundings, from the page's theme, and those of events for light or dark. */

@@ -48,6 +48,7 @@ export class Timeline {
     const { layout } = data;
     if (layout.token !== this.token) this.open(data);
     this.layout = layout;
+    this.plan = layOut(layout.groups, this.closed);
     this.sync = data.sync || "";
     this.tells = data.tells;
     this.parts.link.hidden = !this.sync;
@@ -61,7 +62,10 @@ export class Timeline {
       this.gone = data.go.id;
       this.show(data.go.t0, data.go.t1);
     }
-    this.plan = layOut(layout.groups, this.closed);
+    if (data.search !== this.given) { // the page asks for another search; what the user types goes on from there
+      this.given = this.parts.search.value = data.search;
+      this.search(data.search);
+    }
     this.parts.stage.setAttribute("aria-label", `Timeline of ${layout.run}, ${count(layout.events)} events in ${duration(layout.span)}. Press ? for keys.`);
     const { dataset } = this.parts.root;
     dataset.theme = this.theme.dark ? "dark" : "light";
@@ -86,6 +90,7 @@ export class Timeline {
     this.span = data.layout.span;
     this.query = data.window.query;
     this.parts.search.value = this.query;
+    this.given = data.search;
     this.scroll = 0;
   }
 
