@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -294,6 +295,37 @@ def test_a_large_run_zooms_at_the_pointer_and_counts_all_matches(opener: Opener)
         assert int(said(page, "matches")) > 5_000  # more than are sent
         page.locator(".search").press("Shift+Enter")
         until(lambda: "nearest" in page.locator(".found").inner_text())
+
+
+FORMATS = """async (text) => {
+  const of = await import(URL.createObjectURL(new Blob([text], { type: "text/javascript" })));
+  const ruler = (a, b) => {
+    const t = of.ticks(a, b, 9);
+    return [t.base, ...t.at.slice(0, 2).map((x) => of.tickLabel(x, t))];
+  };
+  return {
+    durations: [0, 1, 999, 1000, 999999, 784.2e9, 98.6e12, -5e6, NaN].map(of.duration),
+    exact: [18716083984988, 1500, 7, -2e6].map((t) => of.exact(t).replaceAll("\\u2009", " ")),
+    percent: [0, 1, 0.99999, 0.0001, 0.5, 0.015].map(of.percent),
+    rulers: [[0, 1e12], [1.15e12, 1.15e12 + 3e8], [-5e9, 5e9], [0, 20], [3.2e9, 3.7e9]].map(([a, b]) => ruler(a, b)),
+  };
+}"""
+
+
+def test_times_are_written_for_people(shared: Page) -> None:
+    text = (files("tpuprof_dashboards.timeline") / "assets" / "format.js").read_text("utf-8")
+    assert shared.evaluate(FORMATS, text) == {
+        "durations": ["0 ps", "1 ps", "999 ps", "1 ns", "1 µs", "784.2 ms", "98.6 s", "-5 µs", "unknown"],
+        "exact": ["18.716 083 984 988 s", "1.500 ns", "7 ps", "−2 µs"],
+        "percent": ["0 %", "100 %", "> 99.9 %", "< 0.1 %", "50 %", "1.5 %"],
+        "rulers": [
+            [0, "0.0 s", "0.2 s"],
+            [1.15e12, "+0 µs", "+50 µs"],
+            [0, "-4 ms", "-2 ms"],
+            [0, "0 ps", "5 ps"],
+            [0, "3.2 ms", "3.3 ms"],
+        ],
+    }
 
 
 def test_the_address_restores_the_view(opener: Opener, shared: Page) -> None:

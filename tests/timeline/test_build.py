@@ -70,9 +70,7 @@ def test_ops_are_those_of_the_table_with_loops_around_them(loop: tpuprof.Trace) 
     model = build_timeline(loop)
     ops = loop.ops[loop.ops["device"] == loop.devices[0].id]
     track = tracks(model, "/device:TPU:0")["XLA Ops"]
-    inside = [
-        n for row in track.rows for n in row.events.item.tolist() if model.items[n].kind != "loop, branch or call"
-    ]
+    inside = [n for row in track.rows for n in row.events.item.tolist() if model.items[n].kind != "container"]
     assert len(inside) == len(ops)
     assert len(track.rows) == 2
     (outer, _) = track.rows
@@ -164,7 +162,7 @@ def test_a_selection_says_what_the_tables_say(loop: tpuprof.Trace) -> None:
             found = selection_of(model, {"row": number, "position": position})
             assert found is not None
             assert found.is_op
-            if found.kind == "loop, branch or call":
+            if found.kind == "container":
                 continue
             (row,) = ops[(ops["start_ps"] == found.start_ps) & (ops["op"] == found.name)].to_dict("records")
             assert (found.duration_ps, found.self_ps) == (row["duration_ps"], row["self_ps"])

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpuprof_dashboards.timeline import payload, window
 from tpuprof_dashboards.timeline.items import Item, Items
+from tpuprof_dashboards.timeline.looks import COLOURS
 from tpuprof_dashboards.timeline.model import Group, TimelineModel, Track
 from tpuprof_dashboards.timeline.payload import block_columns, event_columns, layout, match_columns, window_data
 from tpuprof_dashboards.timeline.rows import Events, make_rows
@@ -177,7 +178,10 @@ def test_a_search_finds_what_reading_finds(text: str) -> None:
     for row, found in zip(small.rows, hits.rows, strict=True):
         for n, item in enumerate(row.events.item.tolist()):
             of = small.items[item]
-            read = all(any(w in t.casefold() for t in (of.name, of.kind, of.scope, of.module)) for w in words)
+            read = all(
+                any(w in t.casefold() for t in (of.name, of.kind, COLOURS[of.colour].label, of.scope, of.module))
+                for w in words
+            )
             assert (n in found) == read
 
 

@@ -17,7 +17,7 @@ from tpuprof.tables.rows import OpInfo
 from tpuprof.tables.schemas import IDLE_CAUSES, PARTS
 from tpuprof.tables.windows import FORMS
 from tpuprof_dashboards.timeline.items import Item, Items, ItemTable
-from tpuprof_dashboards.timeline.looks import COLOURS, colour_of_cause, colour_of_kind, colour_of_part, tone, tone_of
+from tpuprof_dashboards.timeline.looks import colour_of_cause, colour_of_kind, colour_of_part, tone, tone_of
 from tpuprof_dashboards.timeline.model import Group, TimelineModel, Track
 from tpuprof_dashboards.timeline.rows import I32, MAX_DEPTH, Events, make_rows
 
@@ -195,7 +195,7 @@ def _op_item(info: OpInfo) -> Item:
     return Item(
         info.name,
         colour_of_kind(kind),
-        COLOURS[colour_of_kind(kind)].label,
+        kind,
         info.scope or "",
         info.source or "",
         info.module or "",

@@ -14,7 +14,10 @@ from tpuprof_dashboards.timeline.payload import layout, window_data
 from tpuprof_dashboards.timeline.window import first_request, numbers, parse_request, query
 
 NAME = "tpuprof_timeline"
-SCRIPTS = ("format.js", "store.js", "layout.js", "paint.js", "panels.js", "timeline.js", "mount.js")
+SCRIPTS = (
+    "format.js", "layout.js", "store.js", "theme.js", "paint.js", "panels.js", "asking.js", "searching.js",
+    "selecting.js", "pointing.js", "typing.js", "timeline.js", "mount.js",
+)  # fmt: skip
 """In an order in which each needs only those before it."""
 
 DEFAULT_HEIGHT = 620
@@ -34,7 +37,7 @@ class Selection:
         device: the device's id as in the tables; empty for a host's thread.
         track: the track's name.
         name: the event's name, as it came from the trace.
-        kind: what it is, in words.
+        kind: of an op as in table ``ops`` (``container`` for loops), else in words.
         scope: the name-scope path; empty if unknown.
         source: the source line; empty if unknown.
         module: the program; empty if unknown.

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tpuprof_dashboards.timeline.looks import COLOURS
 from tpuprof_dashboards.timeline.rows import U8
 
 
@@ -17,7 +18,7 @@ class Item:
     Args:
         name: the event's name, as it came from the trace: never to be read as markup.
         colour: its position in ``COLOURS``.
-        kind: what it is, in words.
+        kind: of an op as in the tables, else in words.
         scope: the name-scope path; empty if unknown.
         source: the source line; empty if unknown.
         module: the program; empty if unknown.
@@ -67,5 +68,7 @@ class Items:
 
     @cached_property
     def search_texts(self) -> tuple[str, ...]:
-        """What a search looks at: name, kind, scope and program, case folded."""
-        return tuple(f"{i.name}\n{i.kind}\n{i.scope}\n{i.module}".casefold() for i in self.all)
+        """What a search looks at: name, kind, its label, scope and program, case folded."""
+        return tuple(
+            "\n".join((i.name, i.kind, COLOURS[i.colour].label, i.scope, i.module)).casefold() for i in self.all
+        )

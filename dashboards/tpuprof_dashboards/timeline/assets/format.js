@@ -6,10 +6,10 @@ const UNITS = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"], [1, "ps"]];
 export function duration(ps) {
   if (ps == null || Number.isNaN(ps)) return "unknown";
   if (ps === 0) return "0 ps";
-  const [scale, unit] = UNITS.find(([size]) => Math.abs(ps) >= size) ?? UNITS[4];
-  const value = ps / scale;
-  const digits = Math.max(0, 3 - Math.floor(Math.log10(Math.abs(value)) + 1e-9));
-  return `${Number(value.toFixed(unit === "ps" ? 0 : digits))} ${unit}`;
+  // 999 999 ps are 1 µs in four digits, not 1000 ns: the unit is that of the rounded value.
+  const rounded = Number(Math.abs(ps).toPrecision(4));
+  const [scale, unit] = UNITS.find(([size]) => rounded >= size) ?? UNITS[4];
+  return `${Number((Math.sign(ps) * rounded / scale).toPrecision(4))} ${unit}`;
 }
 
 /** A time to the picosecond, in thin groups of three: `18.716 083 984 988 s`. */
@@ -46,10 +46,10 @@ export function ticks(t0, t1, wanted) {
   const rough = Math.max((t1 - t0) / Math.max(wanted, 1), 1);
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * ([1, 2, 5].find((m) => m * power >= rough) ?? 10);
-  const base = Math.floor(t0 / (1000 * step)) * 1000 * step;
+  const base = Math.trunc(t0 / (1000 * step)) * 1000 * step;
   const at = [];
   for (let n = Math.ceil(t0 / step), guard = 0; n * step <= t1 && guard < 1000; n++, guard++) at.push(n * step);
-  const far = Math.max(...at.map((t) => t - base), step);
+  const far = Math.max(...at.map((t) => Math.abs(t - base)), step);
   const unit = UNITS.find(([size]) => far >= size && step >= size / 1000) ?? UNITS[4];
   return { step, base, unit, at };
 }
@@ -57,5 +57,5 @@ export function ticks(t0, t1, wanted) {
 /** The label of a tick. */
 export function tickLabel(t, { step, base, unit: [scale, name] }) {
   const digits = Math.min(Math.max(0, -Math.floor(Math.log10(step / scale) + 1e-9)), 12);
-  return `${base ? "+" : ""}${((t - base) / scale).toFixed(digits)} ${name}`;
+  return `${base && t >= base ? "+" : ""}${((t - base) / scale).toFixed(digits)} ${name}`;
 }

@@ -2,6 +2,15 @@
 
 export const SIZES = { overview: 30, ruler: 24, head: 24, row: 18, thin: 15, slim: 12, flat: 9, gap: 5 };
 
+/** Where the tracks begin: below overview and ruler. */
+export const TOP = SIZES.overview + SIZES.ruler;
+
+/** The shortest stretch that can be in view, in ps. */
+export const MIN_SPAN = 20;
+
+/** By which timelines of a page tell each other what is in view. */
+export const LINK_EVENT = "tpuprof-timeline-view";
+
 /** How wide the names at the left are. */
 export function gutterOf(width) {
   return Math.round(Math.min(208, Math.max(96, width * 0.26)));

@@ -73,6 +73,10 @@ export function frame(on) {
   return { root, bar, search, found, link, where, stage, scene, overlay, tip, help, details, legend, live };
 }
 
+function kindOf(item) {
+  return item.kind.replaceAll("_", " ");
+}
+
 function swatch(theme, colour) {
   const mark = make("span", { class: "swatch" });
   mark.style.background = theme.fills[colour];
@@ -86,7 +90,7 @@ export function tipOf(hover, { items, theme, colours, origin }) {
     if (!item) return [make("b", {}, "Event"), line("", "Zoom in for its name"), line("duration", duration(event.length))];
     return [
       make("b", {}, swatch(theme, item.colour), item.name),
-      line("", [item.kind, item.category].filter(Boolean).join(" · ")),
+      line("", [kindOf(item), item.category].filter(Boolean).join(" · ")),
       line("duration", duration(event.length)),
       event.self !== event.length ? line("self", duration(event.self)) : null,
       line("start", exact(event.start + origin)),
@@ -131,7 +135,7 @@ export function detailsOf(selected, where, { items, theme, about, origin }, acti
       fact("duration", duration(selected.length), about.duration),
       fact("self", duration(selected.self), about.self),
       fact("start", exact(selected.start + origin), about.start),
-      fact("kind", item ? [item.kind, item.category].filter(Boolean).join(" · ") : "", "What the event is, and the category that the trace states."),
+      fact("kind", item ? [kindOf(item), item.category].filter(Boolean).join(" · ") : "", "What the event is, and the category that the trace states."),
       fact("scope", item?.scope, about.scope),
       fact("program", item?.kind === "program" ? "" : item?.module, "The program it belongs to."),
       fact("source", item?.source, "The source line, where the trace states it."),
