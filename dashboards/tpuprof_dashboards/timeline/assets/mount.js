@@ -13,6 +13,9 @@ export default function mount(component) {
     timeline.setMode("pan");
     MOUNTED.set(parentElement, timeline);
   }
+  // While Python works the page fades what it made before. Here what is drawn stays true, and is only getting finer.
+  const place = (parentElement.host ?? parentElement).closest?.('[data-testid="stElementContainer"]');
+  place?.style.setProperty("opacity", "1", "important");
   timeline.parts.root.style.height = `${data.height}px`;
   timeline.update(component);
   const { updates } = timeline;
