@@ -7,6 +7,7 @@ import { firstAfter } from "./store.js";
 const UNKNOWN_COLOUR = 14; // that of containers: a quiet grey
 const LABEL_PX = 32;
 const DIM = 0.18;
+const GROWN_PX = 5;
 
 /** Paints everything but what follows the pointer; returns how many entries it drew. */
 export function paintScene(context, scene) {
@@ -41,11 +42,11 @@ function paintRow(context, scene, { row, height, line }, y) {
   const top = y + 1, tall = height - (flat ? 3 : 2);
   const labels = [];
   let drawn = 0;
-  for (const piece of missing) {
-    // Not there yet: said by a quiet hatch rather than by an emptiness that looks like idle time.
-    context.globalAlpha = 0.5;
-    context.fillStyle = theme.faint;
-    context.fillRect(scene.x(piece[0]), top, (piece[1] - piece[0]) * scale, tall);
+  for (const [a, b] of missing) {
+    // Not there yet: said by a hatch rather than by an emptiness that looks like idle time.
+    const from = Math.max(a, 0), to = Math.min(b, scene.span);
+    context.fillStyle = theme.hatch;
+    if (to > from) context.fillRect(scene.x(from), top, (to - from) * scale, tall);
   }
   for (const { window, at, t0: a, t1: b } of found) {
     const left = scene.x(a), right = scene.x(b);
@@ -66,7 +67,7 @@ function paintRow(context, scene, { row, height, line }, y) {
       const wanted = searching && what?.found !== query ? DIM : 1;
       if (wanted !== alpha) context.globalAlpha = alpha = wanted;
       if (colour !== style) context.fillStyle = theme.fills[(style = colour)];
-      context.fillRect(x0, top, w > 3 ? w - 0.75 : w, tall);
+      context.fillRect(x0, top, w > 3 && x1 < right ? w - 0.75 : w, tall); // a gap where it ends, none where a window does
       drawn++;
       const here = start[i] >= a - window.t0 || a === t0; // where two windows meet, an event is told of once
       if (!flat && here && w > LABEL_PX && what !== undefined) labels.push(x0, w, what, alpha);
@@ -90,7 +91,11 @@ function paintRow(context, scene, { row, height, line }, y) {
   return drawn;
 }
 
-/** Blocks: as high as the share of their time in which something ran, never less than a quarter. */
+/**
+ * Blocks: as high as the share of their time in which something ran, never less than a quarter.
+ *
+ * One that has grown wide, because what it stands for is still on its way, is pale and hatched: it must not look like an event.
+ */
 function paintBlocks(context, scene, { window, at, origin, left, right, top, tall, from, to }) {
   const { theme, query, scale } = scene;
   const { start, span, busy, hits, colour } = window.blocks;
@@ -102,9 +107,16 @@ function paintBlocks(context, scene, { window, at, origin, left, right, top, tal
     const x1 = Math.min(origin + (start[i] + span[i]) * scale, right);
     const share = span[i] > 0 ? busy[i] / span[i] : 1;
     const h = Math.max(tall * share, tall / 4);
-    context.globalAlpha = dims && !hits[i] ? DIM : 1;
+    const grown = x1 - x0 > GROWN_PX;
+    context.globalAlpha = dims && !hits[i] ? DIM : grown ? 0.35 : 1;
     if (colour[i] !== style) context.fillStyle = theme.fills[(style = colour[i])];
     context.fillRect(x0, top + tall - h, Math.max(x1 - x0, 1), h);
+    if (grown) {
+      context.globalAlpha = 1;
+      context.fillStyle = theme.hatch;
+      context.fillRect(x0, top + tall - h, x1 - x0, h);
+      style = -1;
+    }
     drawn++;
   }
   return drawn;

@@ -9,6 +9,7 @@ export function themeOf(element, colours) {
   const font = of("--st-font", "sans-serif");
   return {
     dark, page, font,
+    hatch: hatchOf(dark ? "#2c333c" : "#dfe3e8"),
     raised: of("--st-secondary-background-color", dark ? "#262730" : "#f0f2f6"),
     ink: of("--st-text-color", dark ? "#fafafa" : "#31333f"),
     accent: of("--st-primary-color", "#ff4b4b"),
@@ -18,6 +19,21 @@ export function themeOf(element, colours) {
     fills: colours.map(([, , light, night]) => (dark ? night : light)),
     inks: colours.map(([, , light, night]) => (luminance(dark ? night : light) > 0.36 ? "#14181d" : "#ffffff")),
   };
+}
+
+/** A pattern of slanted lines. */
+function hatchOf(colour) {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 8;
+  const context = tile.getContext("2d");
+  context.strokeStyle = colour;
+  context.lineWidth = 1.5;
+  for (const x of [-8, 0, 8]) {
+    context.moveTo(x - 2, 10);
+    context.lineTo(x + 10, -2);
+  }
+  context.stroke();
+  return context.createPattern(tile, "repeat");
 }
 
 function luminance(colour) {
