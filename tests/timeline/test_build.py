@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuprof_dashboards.timeline import TimelineModel, build_timeline
+from tpuprof_dashboards.timeline import TimelineModel, build, build_timeline
 from tpuprof_dashboards.timeline.component import closed_at_first, seen_of, selection_of
 from tpuprof_dashboards.timeline.looks import COLOURS, colour_of_kind
 from tpuprof_dashboards.timeline.model import Track
@@ -15,6 +16,8 @@ from tpuprof_dashboards.timeline.window import first_request, query
 
 import tpuprof
 from tests.timeline.hostile import NAMES, hostile_trace
+from tpuprof.formats.discover import find_run
+from tpuprof.formats.recordings import Recordings
 from tpuprof.palette import LOOKS
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_traces"
@@ -118,6 +121,22 @@ def test_several_hosts_are_named() -> None:
         "/host:CPU (worker-0)", "/host:CPU (worker-1)",
     ]  # fmt: skip
     assert closed_at_first(model) == ["g4", "g5"]
+
+
+def test_threads_are_those_of_the_hosts_of_the_chosen_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = tpuprof.load(SAMPLES / "tpu_two_hosts")
+    chosen = trace.select(devices=[device.id for device in trace.devices if device.host == "worker-1"])
+    assert [group.name for group in build_timeline(chosen).groups] == [
+        "/device:TPU:0 (worker-1)", "/device:TPU:1 (worker-1)", "/host:CPU (worker-1)",
+    ]  # fmt: skip
+    monkeypatch.setattr(build, "HOSTS_READ", 1)
+    files = find_run(str(SAMPLES / "tpu_two_hosts")).files
+    trace, chosen = (replace(each, recordings=Recordings(trace.recordings.heads, files)) for each in (trace, chosen))
+    assert not trace.recordings.held
+    model = build_timeline(trace)
+    assert [group.name for group in model.groups if not group.device] == []
+    assert model.notes == ("The threads of 2 hosts are left out; choose devices of at most 1.",)
+    assert len(build_timeline(chosen).groups) == 3
 
 
 def test_the_cpu_demo_has_its_threads_as_lines() -> None:

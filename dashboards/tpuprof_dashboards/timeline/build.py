@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from tpuprof.export.timeline import EXPOSED, IDLE, LANES, WAITS
 from tpuprof.palette import LOOKS
 from tpuprof.tables.arrays import ints
 from tpuprof.tables.build import Core
+from tpuprof.tables.frames import host_events_frame
 from tpuprof.tables.rows import OpInfo
 from tpuprof.tables.schemas import IDLE_CAUSES, PARTS
 from tpuprof.tables.windows import FORMS
@@ -61,13 +62,14 @@ def build_timeline(trace: Trace) -> TimelineModel:
         plane = f"/device:{device.id.rpartition('/')[2]}"
         drafts.append((f"{plane} ({device.host})" if several else plane, device.id, tracks, _note(whole, core)))
     notes: list[str] = []
-    if whole.recordings.held or len(whole.hosts) <= HOSTS_READ:
+    hosts = {core.record.device.host for core in whole.built.cores} or set(whole.hosts)
+    if whole.recordings.held or len(hosts) <= HOSTS_READ:
         drafts += [
             (f"/host:CPU ({host})" if several else "/host:CPU", "", tracks, "")
-            for host, tracks in _host_tracks(whole.host_events, items)
+            for host, tracks in _host_tracks(_host_events(whole, hosts), items)
         ]
     else:
-        notes.append(f"The threads of {len(whole.hosts)} hosts are left out; choose devices of at most {HOSTS_READ}.")
+        notes.append(f"The threads of {len(hosts)} hosts are left out; choose devices of at most {HOSTS_READ}.")
     return _model(trace, items.done(), drafts, notes)
 
 
@@ -167,6 +169,15 @@ def _lane(segments: pd.DataFrame, lane: str, items: ItemTable) -> Events:
     rows = np.flatnonzero(np.isin(part, [PARTS.index(p) for p in LANES[lane]]))
     start = segments["start_ps"].to_numpy(np.int64)[rows]
     return Events(start, start + segments["duration_ps"].to_numpy(np.int64)[rows], item[codes[rows]])
+
+
+def _host_events(trace: Trace, hosts: Collection[str]) -> pd.DataFrame:
+    """Table ``host_events`` of some hosts; no file of another one is read."""
+    if len(hosts) == len(trace.hosts):
+        return trace.host_events
+    wanted = [number for number, host in enumerate(trace.hosts) if host in hosts]
+    recordings = (trace.recordings[number] for number in wanted)
+    return host_events_frame(recordings, trace.origin_ns, trace.built.host_clocks.offset_ps)
 
 
 def _host_tracks(frame: pd.DataFrame, items: ItemTable) -> list[tuple[str, list[_Part]]]:
