@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpuprof_dashboards.timeline import TimelineModel, build, build_timeline
-from tpuprof_dashboards.timeline.component import closed_at_first, seen_of, selection_of
+from tpuprof_dashboards.timeline.component import seen_of, selection_of
 from tpuprof_dashboards.timeline.looks import COLOURS, colour_of_kind
 from tpuprof_dashboards.timeline.model import Track
 from tpuprof_dashboards.timeline.payload import window_data
-from tpuprof_dashboards.timeline.window import first_request, query
+from tpuprof_dashboards.timeline.window import closed_at_first, first_request, query
 
 import tpuprof
 from tests.timeline.hostile import NAMES, hostile_trace
@@ -50,7 +50,7 @@ def test_tracks_are_named_as_xprof_names_them(loop: tpuprof.Trace) -> None:
         "Steps", "XLA Modules", "XLA Ops", "Async XLA Ops", "Exposed collectives", "Waits", "Idle causes",
     ]  # fmt: skip
     assert model.groups[0].device == loop.devices[0].id
-    assert closed_at_first(model) == []
+    assert closed_at_first(model) == set()
 
 
 def test_lanes_sum_to_the_partition(loop: tpuprof.Trace) -> None:
@@ -120,7 +120,7 @@ def test_several_hosts_are_named() -> None:
         "/device:TPU:0 (worker-0)", "/device:TPU:1 (worker-0)", "/device:TPU:0 (worker-1)", "/device:TPU:1 (worker-1)",
         "/host:CPU (worker-0)", "/host:CPU (worker-1)",
     ]  # fmt: skip
-    assert closed_at_first(model) == ["g4", "g5"]
+    assert closed_at_first(model) == {4, 5}
 
 
 def test_threads_are_those_of_the_hosts_of_the_chosen_devices(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,15 @@ from tpuprof_dashboards.timeline.model import Group, TimelineModel, Track
 from tpuprof_dashboards.timeline.payload import block_columns, event_columns, layout, match_columns, window_data
 from tpuprof_dashboards.timeline.rows import Events, make_rows
 from tpuprof_dashboards.timeline.search import nearest, search
-from tpuprof_dashboards.timeline.window import MAX_ROWS, Request, Window, first_request, parse_request, query
+from tpuprof_dashboards.timeline.window import (
+    MAX_ROWS,
+    Request,
+    Window,
+    closed_at_first,
+    first_request,
+    parse_request,
+    query,
+)
 
 from tests.timeline.made import events_of, items_of, made_model
 
@@ -74,6 +82,14 @@ def test_the_first_request_is_the_view_with_half_of_it_on_both_sides() -> None:
     wide = first_request(small, (small.start + 40, small.start + 60))
     assert (wide.t0 - small.start, wide.t1 - small.start) == (30, 70)
     assert first_request(small).t0 == small.start
+
+
+def test_of_many_devices_the_first_is_open_and_the_others_are_sketched() -> None:
+    few, many = made_model(1000, devices=2), made_model(2000, devices=10)
+    assert (closed_at_first(few), closed_at_first(many)) == (set(), set(range(1, 10)))
+    assert first_request(few).rows == (0, 1, 2, 3, 4, 5)
+    assert first_request(many).rows == (0, 1, 2, *range(4, 30, 3))
+    assert [many.places[row].track.name for row in first_request(many).rows[3:]] == ["XLA Ops"] * 9
 
 
 def test_an_answer_keeps_to_its_budget_and_loses_nothing(model: TimelineModel, monkeypatch: pytest.MonkeyPatch) -> None:

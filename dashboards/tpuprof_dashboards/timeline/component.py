@@ -11,7 +11,7 @@ from typing import Any
 
 from tpuprof_dashboards.timeline.model import TimelineModel
 from tpuprof_dashboards.timeline.payload import layout, window_data
-from tpuprof_dashboards.timeline.window import first_request, numbers, parse_request, query
+from tpuprof_dashboards.timeline.window import closed_at_first, first_request, numbers, parse_request, query
 
 NAME = "tpuprof_timeline"
 SCRIPTS = (
@@ -21,7 +21,6 @@ SCRIPTS = (
 """In an order in which each needs only those before it."""
 
 DEFAULT_HEIGHT = 620
-MANY_GROUPS = 9
 _IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?!default)", re.MULTILINE)
 
@@ -85,7 +84,7 @@ def timeline(
         search: what to search for; the user may search for something else, until the page asks for another text.
         go: (id, start, end): shows that stretch when the id changes, e.g. because another part of the page was clicked.
         sync: timelines with the same text can be linked, so that they move together from the starts of their steps.
-        on_select: called when another event is selected, or none; the whole page runs again after it.
+        on_select: called when another event is selected, or none any more; the whole page runs again after it.
         on_view: called with (start, end) in ps on the trace's clock when another stretch is in view, e.g. to put it
             into the address; only the fragment runs again after it.
 
@@ -199,7 +198,7 @@ def _mount(
         "search": search,
         "sync": sync,
         "tells": on_view is not None,
-        "closed": closed_at_first(model),
+        "closed": [f"g{group}" for group in sorted(closed_at_first(model))],
         **window_data(model, query(model, request)),
     }
 
@@ -213,18 +212,9 @@ def _mount(
         on_view(*seen)
     selected = selection_of(model, result.get("selected"))
     told = f"{key}.told"
-    if on_select is not None and st.session_state.get(told) != selected:
+    # A component that has just appeared says nothing; one whose selection was dropped says that nothing is selected.
+    if on_select is not None and result.get("selected") is not None and st.session_state.get(told) != selected:
         st.session_state[told] = selected
         on_select(selected)
         st.rerun()
     return selected
-
-
-def closed_at_first(model: TimelineModel) -> list[str]:
-    """Keys of groups that are closed at first: hosts beside several devices, and most devices of many."""
-    devices = sum(1 for group in model.groups if group.device)
-    return [
-        f"g{number}"
-        for number, group in enumerate(model.groups)
-        if (not group.device and devices > 2) or (group.device and devices > MANY_GROUPS and number >= MANY_GROUPS)
-    ]

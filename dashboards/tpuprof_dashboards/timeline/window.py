@@ -15,6 +15,7 @@ MAX_ROWS = 160
 """Rows of one answer: more than fit a screen."""
 
 FIRST_ROWS = 64
+FEW_DEVICES, MANY_DEVICES = 2, 8
 BUDGET = 24_000
 """Events and blocks of one answer; it gets coarser until it keeps to that."""
 
@@ -64,9 +65,32 @@ def first_request(model: TimelineModel, view: tuple[int, int] | None = None, que
     """What is asked for before a browser has said anything: the view and half of it on both sides."""
     t0, t1 = view or model.home
     half = max(t1 - t0, 1) // 2
-    rows = tuple(range(min(len(model.rows), FIRST_ROWS)))
+    rows = rows_at_first(model)
     start, end = max(t0 - half, model.start), min(t1 + half, model.end)
     return Request(start, max(end, start + 1), 2 * DEFAULT_WIDTH_PX, rows, query, t0)
+
+
+def closed_at_first(model: TimelineModel) -> set[int]:
+    """Numbers of groups that are closed at first: hosts beside several devices, and all devices but one of many."""
+    devices = sum(1 for group in model.groups if group.device)
+    return {
+        number
+        for number, group in enumerate(model.groups)
+        if (devices > MANY_DEVICES and number > 0 if group.device else devices > FEW_DEVICES)
+    }
+
+
+def rows_at_first(model: TimelineModel) -> tuple[int, ...]:
+    """Numbers of the rows that are on screen before anything is opened: of closed devices those with their ops."""
+    closed = closed_at_first(model)
+    found: list[int] = []
+    first = 0
+    for number, group in enumerate(model.groups):
+        starts = [first + sum(len(track.rows) for track in group.tracks[:at]) for at in range(len(group.tracks) + 1)]
+        work = [start for start, track in zip(starts, group.tracks, strict=False) if track.is_work]
+        found.extend(work[:1] if number in closed else range(first, starts[-1]))
+        first = starts[-1]
+    return tuple(found[:FIRST_ROWS])
 
 
 def parse_request(raw: object, model: TimelineModel) -> Request | None:

@@ -20,16 +20,21 @@ export function gutterOf(width) {
  * Lays a timeline out: `{lines, rows, height}`.
  *
  * `lines` are heads of groups and tracks, in order of `y`; `rows` are the rows of tracks that are shown, in order of `y`.
- * A closed track shows its outermost row flat; a closed group shows nothing but its head.
+ * A closed track shows its outermost row flat; a closed device shows its ops in its head, a closed host nothing.
  */
 export function layOut(groups, closed) {
   const lines = [], rows = [];
   let y = 0;
   groups.forEach((group, g) => {
     const key = `g${g}`;
-    lines.push({ key, group, y, height: SIZES.head, open: !closed.has(key) });
+    const work = group.tracks.find((track) => track.work), open = !closed.has(key);
+    lines.push({ key, group, y, height: SIZES.head, open, sketched: !open && work !== undefined });
+    if (!open && work) {
+      const line = { key, group, track: work, open: false };
+      rows.push({ row: work.first, line, y: y + 3, height: SIZES.head - 5, depth: 0 });
+    }
     y += SIZES.head;
-    if (closed.has(key)) return;
+    if (!open) return;
     group.tracks.forEach((track, t) => {
       const trackKey = `g${g}t${t}`, open = !closed.has(trackKey);
       const each = !open ? SIZES.flat : !group.device ? SIZES.thin : track.rows > 3 && !track.work ? SIZES.slim : SIZES.row;

@@ -139,12 +139,16 @@ function paintHeads(context, scene) {
     if (y > height || y + line.height < top) continue;
     if (!line.track) {
       context.fillStyle = theme.raised;
-      context.fillRect(0, y, width, line.height);
+      context.fillRect(0, y, line.sketched ? scene.gutter - 1 : width, line.height);
+      if (line.sketched) {
+        context.fillStyle = theme.rule;
+        context.fillRect(scene.gutter, y + line.height - 1, width - scene.gutter, 1);
+      }
       caret(context, 9, y + line.height / 2, line.open, theme.soft);
       context.fillStyle = theme.ink;
       context.font = `600 12px ${theme.font}`;
-      context.fillText(scene.fitter.fit(context, line.group.name, width - 60), 20, y + line.height / 2 + 0.5);
-      if (line.group.note) {
+      context.fillText(scene.fitter.fit(context, line.group.name, (line.sketched ? scene.gutter : width) - 28), 20, y + line.height / 2 + 0.5);
+      if (line.group.note && !line.sketched) {
         const x = 28 + context.measureText(line.group.name).width;
         context.fillStyle = theme.soft;
         context.font = `11px ${theme.font}`;

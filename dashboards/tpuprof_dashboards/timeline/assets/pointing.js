@@ -104,7 +104,7 @@ export const pointing = {
       return;
     }
     if (drag.moved) return;
-    if (at.zone === "names" || (at.zone === "tracks" && this.lineAt(at.y)?.track === undefined)) this.toggleLine(this.lineAt(at.y));
+    if (at.zone === "names" || (at.zone === "tracks" && this.isHead(at))) this.toggleLine(this.lineAt(at.y));
     else if (at.zone === "tracks") {
       this.measure = null;
       this.tellMeasure();
@@ -137,11 +137,18 @@ export const pointing = {
     if (at.zone === "names" || at.zone === "bar") this.scrollTo(this.scroll + dy);
     else if (event.shiftKey || Math.abs(dx) > Math.abs(dy)) this.pan((dx || dy) / (this.width - this.gutter));
     else this.zoom(Math.exp(Math.min(Math.max(dy, -300), 300) * 0.0018), at.x);
+    this.hoverAt(at, event); // something else is under the pointer now
   },
 
   lineAt(y) {
     const at = y - TOP + this.scroll;
     return this.plan.lines.find((line) => at >= line.y && at < line.y + line.height) ?? null;
+  },
+
+  /** Whether a point is on the head of a group, and not on an event that is sketched there. */
+  isHead(at) {
+    const line = this.lineAt(at.y);
+    return line !== null && !line.track && !(line.sketched && this.over(at)?.event);
   },
 
   toggleLine(line) {

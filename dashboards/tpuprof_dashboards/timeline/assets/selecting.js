@@ -17,7 +17,7 @@ export const selecting = {
     this.showDetails();
     this.overlaySoon();
     clearTimeout(this.telling);
-    this.telling = setTimeout(() => this.send?.("selected", event && { row: event.row, position: event.position }), TELL_AFTER_MS);
+    this.telling = setTimeout(() => this.send?.("selected", event ? { row: event.row, position: event.position } : {}), TELL_AFTER_MS);
   },
 
   showDetails() {

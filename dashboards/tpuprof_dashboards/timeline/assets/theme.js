@@ -76,7 +76,10 @@ export class Fitter {
     for (let i = 0; i < text.length; i++) {
       used += this.width(context, text[i]);
       if (used + dots <= room) cut = i + 1;
-      if (used > room) return cut ? text.slice(0, cut) + "…" : "";
+      if (used > room) {
+        if (/[\ud800-\udbff]/.test(text[cut - 1])) cut--; // half of a character
+        return cut ? text.slice(0, cut) + "…" : "";
+      }
     }
     return text;
   }
