@@ -21,12 +21,12 @@ from tpuprof.tables.windows import FORMS
 if TYPE_CHECKING:
     from tpuprof.trace import Trace
 
-_LANES = {  # track → the parts of the partition on it
+LANES = {  # track → the parts of the partition on it
     "Exposed collectives": ("collective_exposed",),
     "Waits": ("host_transfer", "dma_wait", "barrier_wait"),
     "Idle causes": ("idle",),
 }
-EXPOSED, WAITS, IDLE = _LANES
+EXPOSED, WAITS, IDLE = LANES
 _HALVES = tuple(FORMS.index(form) for form in ("start_only", "done_only"))
 Facts = dict[str, str]
 
@@ -145,7 +145,7 @@ def _partition_tracks(segments: pd.DataFrame) -> list[Track]:
     tracks: list[Track] = []
     part = segments["part"].astype("str").to_numpy()
     cause = segments["cause"].astype("object").where(segments["cause"].notna(), "cause unknown").to_numpy()
-    for track, parts in _LANES.items():
+    for track, parts in LANES.items():
         rows = np.flatnonzero(np.isin(part.astype(str), parts))
         names = [str(cause[row]) if track == IDLE else str(part[row]) for row in ints(rows)]
         start = segments["start_ps"].to_numpy(np.int64)[rows]
