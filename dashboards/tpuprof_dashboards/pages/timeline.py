@@ -23,9 +23,7 @@ def render(page: Page) -> None:
         model, key="timeline", height=HEIGHT, view=_seen(page.get("view")), search=page.get("op"),
         on_select=_select, on_view=_keep_view,
     )  # fmt: skip
-    if selected is None:
-        st.caption("Click an event to see it in numbers, and to find it on the other pages. `?` lists the keys.")
-    else:
+    if selected is not None:
         _details(page, selected)
 
 
