@@ -38,6 +38,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "tpuprof.cli.validate",
         "Compare predictions with published measurements: signed errors, no row dropped.",
     ),
+    "calibrate": (
+        "tpuprof.cli.calibrate",
+        "Fit the constants of training plans from runs, or from published steps.",
+    ),
     "hardware": (
         "tpuprof.cli.hardware",
         "Show what is known of chips: peaks, memories, networks, each number with its source.",

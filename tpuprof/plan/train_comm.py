@@ -130,7 +130,7 @@ def traffic(
     timed: list[tuple[Need, float, str]] = []
     for need in merged(needs(job, layout)):
         price = cost(where, pieces_of(need.axes, placed, layout), need.kind)
-        timed.append((need, need.count * price.seconds(need.size), price.regime))
+        timed.append((need, need.count * price.seconds(need.size) / profile.reached(need.kind), price.regime))
     if layout.slices > 1:
         size = network_bytes(job, layout)
         price = network_cost(where, "all_reduce")

@@ -10,6 +10,7 @@ from tpuprof.plan.flops import model_flops
 from tpuprof.plan.parallel import bubble
 from tpuprof.plan.params import param_counts
 from tpuprof.plan.state import TRAINING
+from tpuprof.plan.train_comm import Traffic
 from tpuprof.plan.train_compute import ATTENTION_BACKWARD, device_of
 from tpuprof.plan.train_layout import Job
 from tpuprof.plan.train_profile import Efficiency, assumptions
@@ -30,7 +31,7 @@ _FORMULAS = {
     "network": "exposed share of the sum of gradients between slices",
     "bubble": "(Z-1) / m * (computation + communication)",
     "offload": "exposed share of the transfers to the host's memory",
-    "overhead": "share per doubling of the slices * log2(slices) * the rest",
+    "overhead": "share per doubling of the slices * log2(slices) * the rest + idle time of a step",
 }
 
 
@@ -107,8 +108,8 @@ def explain(
     steps = tuple(Step(name, _FORMULAS[name], value, "s") for name, value in step.parts.items() if value)
     found = {
         "step": Derivation(
-            step.seconds, "s", "sum of the parts", inputs, step.bound_by, (plan.profile.source, *assumptions()), steps,
-            TRAINING,
+            step.seconds, "s", "sum of the parts", inputs, step.bound_by,
+            (plan.profile.source, *assumptions(plan.profile)), steps, TRAINING,
         ),
         "interval": Derivation(
             [step.low, step.high], "s", "computation * (1 +- spread), half of the exposed hidden or a quarter more",
@@ -117,8 +118,11 @@ def explain(
     }  # fmt: skip
     for moved in step.collectives:
         axes = {"V": Quantity(moved.size, "B"), "count": Quantity(moved.count), "mesh": Quantity(_placed(step))}
+        reached = _reached(plan.profile, moved)
+        axes |= reached
+        timing = "t0 + bound / c by perfmodel.collective_time"
         moving = (
-            Step("one of them", "t0 + bound / c by perfmodel.collective_time", moved.seconds / moved.count, "s"),
+            Step("one of them", f"({timing}) / reached" if reached else timing, moved.seconds / moved.count, "s"),
             Step("exposed", "count * time * (1 - hidden share)", moved.exposed, "s"),
         )
         found[moved.name] = Derivation(
@@ -188,12 +192,21 @@ def _inputs(plan: Plan, job: Job) -> dict[str, Quantity]:
 
 
 def _shares(profile: Efficiency) -> dict[str, Quantity]:
-    source = f"profile {profile.name}"
     return {
-        "e_mm": Quantity(profile.matmul, "fraction", source), "e_attn": Quantity(profile.attention, "fraction", source),
-        "e_mem": Quantity(profile.memory, "fraction", source),
-        "e_gather": Quantity(profile.gather, "fraction", source), "tile": Quantity(profile.group_tile, "row", source),
-    }  # fmt: skip
+        "e_mm": Quantity(profile.matmul, "fraction", profile.source_of("matmul")),
+        "e_attn": Quantity(profile.attention, "fraction", profile.source_of("attention")),
+        "e_mem": Quantity(profile.memory, "fraction", profile.source_of("memory")),
+        "e_gather": Quantity(profile.gather, "fraction", profile.source_of("gather")),
+        "tile": Quantity(profile.group_tile, "row", profile.source_of("experts.tile_rows")),
+    }
+
+
+def _reached(profile: Efficiency, moved: Traffic) -> dict[str, Quantity]:
+    """By how much a calibration found such a collective slower than expected; nothing without one."""
+    known = dict(profile.collectives)
+    if moved.kind not in known or moved.name == "network_gradients":
+        return {}
+    return {"reached": Quantity(known[moved.kind], "fraction", profile.source_of(f"collectives.{moved.kind}"))}
 
 
 def _bandwidth_source(where: Slice) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any
 
 from tpuprof.errors import UsageError
@@ -38,6 +39,9 @@ class Efficiency:
         group_tile: rows of a tile of a grouped matmul at most.
         gather: share of the HBM bandwidth that rows reach which are gathered in any order.
         source: where the shares come from.
+        idle_s: of every step, seconds in which nothing is computed or sent, whatever the layout.
+        collectives: by kind of collective the expected time over the one that is reached; 1 for those not named.
+        sources: where single constants come from, by their place in a profile (``overlap.weights``).
     """
 
     name: str
@@ -59,6 +63,9 @@ class Efficiency:
     source: str
     group_tile: int
     gather: float
+    idle_s: float = 0.0
+    collectives: tuple[tuple[str, float], ...] = ()
+    sources: tuple[tuple[str, str], ...] = ()
 
     def scaled(self, factor: float, name: str, source: str) -> Efficiency:
         """The same with matmuls, attention and memory faster by a factor, as a calibration leaves it.
@@ -82,22 +89,45 @@ class Efficiency:
         return replace(
             self, overlap_weights=share, overlap_activations=share, overlap_network=share, offload_hidden=share,
             source=f"{self.source}; overlap given",
+            sources=tuple(
+                pair for pair in self.sources if not pair[0].startswith("overlap.") and pair[0] != "offload.hidden"
+            ),
         )  # fmt: skip
 
     def factor(self, name: str) -> float:
         """A factor of elementwise traffic."""
         return dict(self.elementwise)[name]
 
+    def reached(self, kind: str) -> float:
+        """The expected time of a kind of collective over the one that is reached."""
+        return dict(self.collectives).get(kind, 1.0)
+
+    def source_of(self, constant: str) -> str:
+        """Where a constant comes from, as far as it has a source of its own; else the profile's name."""
+        return dict(self.sources).get(constant, f"profile {self.name}")
+
 
 @lru_cache(maxsize=64)
 def efficiency(chip: str) -> Efficiency:
     """The profile of a chip; the default, which says that it is a guess, if nothing is known of it."""
-    table = _table()
+    return efficiency_in(built_in(), chip, f"{chip} (uncalibrated)")
+
+
+def efficiency_in(
+    table: Mapping[str, Any], chip: str, name: str, sources: Mapping[str, str] = MappingProxyType({})
+) -> Efficiency:
+    """The profile of a chip in tables like those of ``train_profile.toml``.
+
+    Args:
+        name: of the profile.
+        sources: of single constants, by their place.
+    """
     own: Mapping[str, Any] = table["chips"].get(chip, table["default"])
     shares = {key: float(own[key]) for key in ("matmul", "attention", "memory", "launch_s", "spread")}
     overlap, steps, offload, loops = table["overlap"], table["steps"], table["offload"], table["elementwise"]
+    reached: Mapping[str, Any] = table.get("collectives", {})
     return Efficiency(
-        name=f"{chip} (uncalibrated)",
+        name=name,
         overlap_weights=overlap["weights"],
         overlap_activations=overlap["activations"],
         overlap_network=overlap["network"],
@@ -111,19 +141,25 @@ def efficiency(chip: str) -> Efficiency:
         source=own["source"],
         group_tile=table["experts"]["tile_rows"],
         gather=own.get("gather", table["experts"]["gather"]),
+        idle_s=float(steps.get("idle_s", 0.0)),
+        collectives=tuple((key, float(value)) for key, value in reached.items() if key != "source"),
+        sources=tuple(sources.items()),
         **shares,
     )
 
 
-def assumptions() -> tuple[str, ...]:
-    """What the profile assumes on every chip, one sentence each."""
-    table = _table()
-    return tuple(
+def assumptions(profile: Efficiency | None = None) -> tuple[str, ...]:
+    """What the built-in profile assumes on every chip, one sentence each, and what the given one knows better."""
+    table = built_in()
+    found = tuple(
         f"{name}: {table[name]['source']}"
         for name in ("overlap", "steps", "attention", "experts", "offload", "host", "elementwise")
     )
+    own = () if profile is None else profile.sources
+    return (*found, *(f"instead, {constant}: {source}" for constant, source in own))
 
 
 @lru_cache(maxsize=1)
-def _table() -> Mapping[str, Any]:
+def built_in() -> Mapping[str, Any]:
+    """The tables of ``train_profile.toml``."""
     return tomllib.loads(files("tpuprof.plan").joinpath("train_profile.toml").read_text("utf-8"))

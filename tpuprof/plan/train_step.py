@@ -153,7 +153,7 @@ def estimate(
     sums |= {"communication": own, "network": network, "bubble": (beside + own) * idle}
     sums["offload"] = offload_seconds(held["host"], job, layout, where, profile, beside)
     doublings = log2(where.slices)
-    sums["overhead"] = sum(sums.values()) * profile.per_doubling_of_slices * doublings
+    sums["overhead"] = sum(sums.values()) * profile.per_doubling_of_slices * doublings + profile.idle_s
     seconds = sum(sums.values())
     low, high = _interval(sums, moved, profile)
     usable = where.chip.device_hbm_usable_bytes or where.chip.device_hbm_bytes

@@ -86,13 +86,16 @@ def validate(
         profiles: gives the profile of a chip by its name.
     """
     given = list(rows)
-    made: list[tuple[PublishedStep, StepEstimate] | Unsupported] = [_predict(row, profiles) for row in given]
-    by_chip: dict[str, list[tuple[str, float]]] = defaultdict(list)
-    for found in made:
-        if not isinstance(found, Unsupported) and found[0].counts:
-            step, predicted = found
-            by_chip[step.where.chip.name].append((step.row, efficiency_of(step, predicted)))
+    made = [_predict(row, profiles) for row in given]
+    by_chip = _by_chip(made)
     return tuple(_validated(row, found, by_chip) for row, found in zip(given, made, strict=True))
+
+
+def chip_factors(
+    rows: Iterable[Mapping[str, Any]], profiles: Callable[[str], Efficiency] = efficiency
+) -> dict[str, list[tuple[str, float]]]:
+    """By chip the rows that count, each with :func:`efficiency_of`: what a calibration of the chip rests on."""
+    return _by_chip(_predict(row, profiles) for row in rows)
 
 
 def efficiency_of(step: PublishedStep, predicted: StepEstimate) -> float:
@@ -154,6 +157,17 @@ def _predict(
         return Unsupported(found.row, error.what)
     except STRANGE as error:
         return Unsupported(found.row, f"its sizes are out of range: {type(error).__name__} {error}")
+
+
+def _by_chip(
+    made: Iterable[tuple[PublishedStep, StepEstimate] | Unsupported],
+) -> dict[str, list[tuple[str, float]]]:
+    by_chip: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    for found in made:
+        if not isinstance(found, Unsupported) and found[0].counts:
+            step, predicted = found
+            by_chip[step.where.chip.name].append((step.row, efficiency_of(step, predicted)))
+    return dict(by_chip)
 
 
 def _validated(

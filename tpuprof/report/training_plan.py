@@ -8,11 +8,13 @@ from typing import Any
 from tpuprof.hardware.slices import job_limit
 from tpuprof.plan.flops import model_flops
 from tpuprof.plan.params import param_counts
+from tpuprof.plan.profiles import Profile
 from tpuprof.plan.train_explain import critical_batch, explain, outcome, why
 from tpuprof.plan.train_layout import Job
 from tpuprof.plan.train_scaling import ScalingPoint
 from tpuprof.plan.train_search import Candidate, Plan
 from tpuprof.report.build import SCHEMA_VERSION
+from tpuprof.report.calibration import profile_sentence
 from tpuprof.report.derivations import derivation_document, derivation_markdown, derivation_text
 from tpuprof.report.listing import Field, Listing, Result, show_count, show_text
 from tpuprof.report.plain import to_json
@@ -123,10 +125,15 @@ def candidate_row(
     }  # fmt: skip
 
 
-def plan_result(plan: Plan, budget: float | None = None, price: float | None = None, top: int = 10) -> Result:
+def plan_result(
+    plan: Plan, budget: float | None = None, price: float | None = None, top: int = 10, stored: Profile | None = None
+) -> Result:
     """The ranked plan.
 
     The document holds ``model``, ``hardware``, ``job``, ``profile``, ``candidates``, ``rejected`` and ``tried``.
+
+    Args:
+        stored: the named profile that the plan was made with; null for the built-in one.
     """
     rows = [candidate_row(plan, one, rank, budget, price) for rank, one in enumerate(plan.candidates[:top], 1)]
     rejected = [
@@ -134,7 +141,7 @@ def plan_result(plan: Plan, budget: float | None = None, price: float | None = N
         for one in plan.rejected
     ]
     document = {
-        **_head(plan, budget), "candidates": rows, "rejected": rejected,
+        **_head(plan, budget, stored), "candidates": rows, "rejected": rejected,
         "tried": plan.tried, "fitting": len(plan.candidates),
     }  # fmt: skip
     job = plan.job
@@ -143,6 +150,7 @@ def plan_result(plan: Plan, budget: float | None = None, price: float | None = N
     notes = (
         *((limit,) if limit else ()),
         f"efficiencies: {plan.profile.name}, +-{plan.profile.spread:.0%}: {plan.profile.source}",
+        *(() if stored is None else (profile_sentence(stored.to_json()),)),
     )
     listings = (
         Listing(title, "layout", _FIELDS, rows, len(plan.candidates), notes),
@@ -166,21 +174,29 @@ def scaling_result(job: Job, points: Sequence[ScalingPoint]) -> Result:
     )
 
 
-def explanation(plan: Plan, rank: int, budget: float | None, price: float | None, form: str) -> str:
-    """Every number of one candidate with its derivation, as text, Markdown or JSON."""
+def explanation(
+    plan: Plan, rank: int, budget: float | None, price: float | None, form: str, stored: Profile | None = None
+) -> str:
+    """Every number of one candidate with its derivation, as text, Markdown or JSON.
+
+    Args:
+        stored: as in :func:`plan_result`.
+    """
     one = plan.candidates[rank - 1]
     found = explain(plan, one, budget, price)
     name = f"{rank}. {one.step.layout.text()}, remat {one.job.policy.name}"
     if form == "json":
         parts = {key: derivation_document(answer, "plan train --explain", key) for key, answer in found.items()}
-        return to_json({**_head(plan, budget), "rank": rank, "candidate": candidate_row(plan, one, rank, budget, price),
-                        "derivations": parts})  # fmt: skip
+        row = candidate_row(plan, one, rank, budget, price)
+        return to_json({**_head(plan, budget, stored), "rank": rank, "candidate": row, "derivations": parts})
+    if stored is not None:
+        name += f"\n{profile_sentence(stored.to_json())}"
     if form == "md":
         return f"## {name}\n\n" + "\n".join(derivation_markdown(answer, key) for key, answer in found.items())
     return f"{name}\n\n" + "\n".join(derivation_text(answer, key) for key, answer in found.items())
 
 
-def _head(plan: Plan, budget: float | None) -> dict[str, Any]:
+def _head(plan: Plan, budget: float | None, stored: Profile | None = None) -> dict[str, Any]:
     where, job, profile = plan.where, plan.job, plan.profile
     return {
         "schema_version": SCHEMA_VERSION,
@@ -199,7 +215,8 @@ def _head(plan: Plan, budget: float | None) -> dict[str, Any]:
             "overlap": {"weights": profile.overlap_weights, "activations": profile.overlap_activations,
                         "network": profile.overlap_network},
             "per_doubling_of_slices": profile.per_doubling_of_slices, "spread": profile.spread,
-            "source": profile.source,
+            "idle_s": profile.idle_s, "collectives": dict(profile.collectives), "source": profile.source,
+            "sources": dict(profile.sources), "stored": None if stored is None else stored.to_json(),
         },
     }  # fmt: skip
 

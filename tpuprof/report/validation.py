@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from tpuprof.plan.profiles import Profile
 from tpuprof.plan.serve.validation import CALIBRATED as SERVED_CALIBRATED
 from tpuprof.plan.serve.validation import Served, served_scores
 from tpuprof.plan.validation import CALIBRATED, Validated, scores, support, worst
@@ -92,12 +93,18 @@ _ROW_FIELDS = (
 )
 
 
-def validation_result(rows: Sequence[Validated], source: str, served: Mapping[int, Served] | None = None) -> Result:
+def validation_result(
+    rows: Sequence[Validated],
+    source: str,
+    served: Mapping[int, Served] | None = None,
+    stored: Profile | None = None,
+) -> Result:
     """The document holds ``rows``, ``scores``, ``worst``, ``support``, ``source`` and how rows were calibrated.
 
     Args:
         rows: all of them.
         served: those that measure a server, by their place among all.
+        stored: the named profile that predicted the steps; null for the built-in one.
     """
     servers = served or {}
     all_rows = [_server(servers[at]) if at in servers else _step(row) for at, row in enumerate(rows)]
@@ -112,6 +119,7 @@ def validation_result(rows: Sequence[Validated], source: str, served: Mapping[in
         "command": "validate --published",
         "source": source,
         "calibration": CALIBRATED,
+        "profile": None if stored is None else stored.to_json(),
         "serving_calibration": SERVED_CALIBRATED,
         "rows": all_rows,
         "scores": scored,
@@ -129,7 +137,7 @@ def validation_result(rows: Sequence[Validated], source: str, served: Mapping[in
     of_steps, of_servers = ([row for row in predicted if row["kind"] == kind] for kind in ("training", "serving"))
     listings = [
         Listing("Error of the step time, predicted over measured less 1", "group", _SCORE_FIELDS, scored, len(scored),
-                (f"leave-one-out: {CALIBRATED}",)),
+                (f"leave-one-out: {CALIBRATED}", *(() if stored is None else (_rests_on(stored),)))),
         Listing("Worst", "row", _WORST_FIELDS, bad, len(bad)),
         Listing("Predicted steps", "row", _ROW_FIELDS, of_steps, len(of_steps)),
     ]  # fmt: skip
@@ -144,6 +152,13 @@ def validation_result(rows: Sequence[Validated], source: str, served: Mapping[in
         Listing("Not predicted", "reason", _REASON_FIELDS, reasons, len(reasons)),
     ]
     return Result(document, "rows", _COLUMNS, tuple(listings))
+
+
+def _rests_on(stored: Profile) -> str:
+    """What a reader must know of a profile before the errors: rows that it was fitted to are no test of it."""
+    fitted = len(stored.notes.get("rows", ()))
+    warning = f"; {fitted} published steps shaped it, which are no test of it" if fitted else ""
+    return f"predicted with the profile {stored.name}: {stored.source or 'source not stated'}{warning}"
 
 
 def _step(row: Validated) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def of_opcode(opcode: str, instr: Instruction | None = None, module: HloModule |
 
 
 def _convolution(instr: Instruction, module: HloModule | None) -> OpClass:
-    shapes = _operand_shapes(instr, module)
+    shapes = operand_shapes(instr, module)
     return OpClass("matmul" if is_matmul(instr, shapes) else "convolution", "hlo")
 
 
@@ -212,13 +212,14 @@ def _body(computations: Iterable[Computation], module: HloModule) -> Iterable[In
 
 
 def _shrinks(instr: Instruction, module: HloModule) -> bool:
-    inputs = [shape.elements for shape in _operand_shapes(instr, module)]
+    inputs = [shape.elements for shape in operand_shapes(instr, module)]
     largest = max((count for count in inputs if count is not None), default=0)
     output = instr.shape.elements
     return output is not None and output < largest
 
 
-def _operand_shapes(instr: Instruction, module: HloModule | None) -> list[Shape]:
+def operand_shapes(instr: Instruction, module: HloModule | None) -> list[Shape]:
+    """The shapes of the operands: from their instructions, else as they are written beside the operands."""
     if module is not None and instr.computation:
         return [operand.shape for operand in module.operands(instr)]
     return [shape for shape in instr.operand_shapes if shape is not None]
@@ -234,6 +235,6 @@ def _memory_detail(instr: Instruction | None, module: HloModule | None) -> str:
     if instr is None:
         return ""
     start = module.async_start(instr) if module is not None and instr.computation else instr
-    shapes = [instr.shape, start.shape, *_operand_shapes(instr, module), *_operand_shapes(start, module)]
+    shapes = [instr.shape, start.shape, *operand_shapes(instr, module), *operand_shapes(start, module)]
     spaces = {leaf.memory_space for shape in shapes for leaf in shape.leaves()}
     return "host_memory" if 5 in spaces else "vmem" if 1 in spaces else ""

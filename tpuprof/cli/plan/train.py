@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from math import log2
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from tpuprof.cli.calc.options import AMOUNT, AXES, DTYPES, MESH
 from tpuprof.cli.hardware import hardware_options
 from tpuprof.cli.output import Output, output_options
+from tpuprof.cli.plan.from_run import Given, against_run, asked, required, run_asked, start
+from tpuprof.cli.plan.slices import slice_of
 from tpuprof.errors import UsageError
 from tpuprof.report.render import TABLE_FORMATS
 
@@ -23,13 +25,13 @@ _MESH_AXES = (
 
 
 @click.command("train")
-@click.argument("model_name", metavar="MODEL")
-@click.option("--chip", "chip_name", required=True, help="Name of the chip, such as v5p.")
+@click.argument("model_name", metavar="[MODEL]", required=False)
+@click.option("--chip", "chip_name", help="Name of the chip, such as v5p. Needed without --from-run.")
 @click.option("--topology", help="Shape of one slice, such as 8x16x16.")
 @click.option("--chips", type=int, help="Chips of one slice, in its usual shape, instead of --topology.")
 @click.option("--slices", type=click.IntRange(1, 4096), default=1, show_default=True, help="Slices, joined by DCN.")
-@click.option("--batch-tokens", type=AMOUNT, required=True, help="Tokens of one optimizer step, such as 4M or 4194304.")
-@click.option("--seq", "sequence", type=int, required=True, help="Tokens of a sequence.")
+@click.option("--batch-tokens", type=AMOUNT, help="Tokens of one optimizer step, such as 4M or 4194304.")
+@click.option("--seq", "sequence", type=int, help="Tokens of a sequence.")
 @click.option("--tokens", "budget", type=AMOUNT, help="Tokens of the whole training, such as 15T: gives days and cost.")
 @click.option("--price", type=float, help="USD per chip-hour, instead of the list price.")
 @click.option(
@@ -44,7 +46,17 @@ _MESH_AXES = (
 @click.option("--master", help="Type of a second copy of the weights. Default: there is none.")
 @click.option("--offload-optimizer", is_flag=True, help="Keep the optimizer state in the host's memory.")
 @click.option(
-    "--mesh", type=MESH, help=f"Judge one layout only, such as fsdp=256,tensor=8. Axes: {', '.join(_MESH_AXES)}."
+    "--mesh",
+    type=MESH,
+    help="Judge one layout only, such as fsdp=256,tensor=8; with --from-run the layout in use. "
+    f"Axes: {', '.join(_MESH_AXES)}.",
+)
+@run_asked
+@click.option(
+    "--profile",
+    "profile_name",
+    metavar="NAME|FILE",
+    help="Constants of tpuprof calibrate instead of the built-in ones.",
 )
 @click.option(
     "--overlap", type=float, help="Share of all communication that is hidden, 0 to 1. Default: see the profile."
@@ -55,20 +67,23 @@ _MESH_AXES = (
 @hardware_options
 @output_options(TABLE_FORMATS)
 def command(
-    model_name: str, chip_name: str, topology: str | None, chips: int | None, slices: int, batch_tokens: float,
-    sequence: int, budget: float | None, price: float | None, policies: tuple[str, ...], save: tuple[str, ...] | None,
-    offload: tuple[str, ...] | None, dtype: str, weights: str,
+    model_name: str | None, chip_name: str | None, topology: str | None, chips: int | None, slices: int,
+    batch_tokens: float | None, sequence: int | None, budget: float | None, price: float | None,
+    policies: tuple[str, ...], save: tuple[str, ...] | None, offload: tuple[str, ...] | None, dtype: str, weights: str,
     gradients: tuple[str, ...], moments: tuple[str, ...], master: str | None, offload_optimizer: bool,
-    mesh: dict[str, int] | None, overlap: float | None, top: int, rank: int | None, scaling: bool,
-    edition: str | None, hardware_files: tuple[str, ...], output: Output,
+    mesh: dict[str, int] | None, from_run: str | None, axes: tuple[str, ...], hlo: str | None,
+    step_program: str | None, profile_name: str | None, overlap: float | None, top: int, rank: int | None,
+    scaling: bool, edition: str | None, hardware_files: tuple[str, ...], output: Output,
 ) -> None:  # fmt: skip
     """Rank the ways to split a training step over a slice.
 
     MODEL is a name such as llama3-70b, a TOML file, or the config.json of Hugging Face. Each layout comes with its step
-    time, memory, utilisation and cost, and with why it loses; impossible ones are listed with the reason.
+    time, memory, utilisation and cost, and with why it loses; impossible ones are listed with the reason. With
+    --from-run the plan starts from what a run shows, and says what to change; what the run tells need not be given.
     """
     from tpuprof.hardware import chip as find
     from tpuprof.perfmodel.checks import positive
+    from tpuprof.plan.profile_store import load_profile
     from tpuprof.plan.remat import custom_policy, remat_policy
     from tpuprof.plan.state import StateTypes
     from tpuprof.plan.train_layout import Job
@@ -78,7 +93,15 @@ def command(
     from tpuprof.report.render import render_result
     from tpuprof.report.training_plan import explanation, plan_result, scaling_result
 
-    where = _slice(find(chip_name, edition=edition, files=hardware_files), topology, chips, slices)
+    given = Given(model_name, chip_name, topology, chips, slices, batch_tokens, sequence, edition, hardware_files)
+    run = asked(from_run, axes, hlo, step_program)
+    started = None if run is None else start(run, given, output)
+    if started is not None:
+        model, where, batch_tokens, sequence = started.model, started.where, started.batch_tokens, started.sequence
+    else:
+        named, chip_name, batch_tokens, sequence = required(given)
+        where = slice_of(find(chip_name, edition=edition, files=hardware_files), topology, chips, slices)
+        model = load_model(named)
     sequences = _sequences(batch_tokens, sequence)
     if sequences * sequence != batch_tokens:
         near = 2 ** round(log2(sequences))
@@ -97,51 +120,36 @@ def command(
     if save is not None or offload is not None:
         chosen.append(custom_policy(save or (), offload or ()))
     job = Job(
-        load_model(model_name), sequences, sequence, remat_policy("block-inputs"), dtype, types, offload_optimizer
+        model, sequences, sequence, remat_policy("block-inputs"), dtype, types, offload_optimizer
     )  # fmt: skip
-    profile = efficiency(where.chip.name)
+    stored = None if profile_name is None else load_profile(profile_name)
+    profile = efficiency(where.chip.name) if stored is None else stored.efficiency(where.chip.name)
     if overlap is not None:
         profile = profile.with_overlap(overlap)
     screen = output.screen() if output.form == "table" else None
     if scaling:
         from tpuprof.plan.train_scaling import strong_scaling
 
-        if mesh is not None or rank is not None:
-            raise UsageError("--scaling searches by itself.", hint="Leave out --mesh and --explain.")
+        if mesh is not None or rank is not None or run is not None:
+            raise UsageError("--scaling searches by itself.", hint="Leave out --mesh, --explain and --from-run.")
         points = strong_scaling(job, where, policies=chosen or None, profile=profile)
         output.write(render_result(scaling_result(job, points), output.form, screen))
         return
-    plan = search(job, where, policies=chosen or None, profile=profile, only=_layout(mesh, where))
+    layout = _layout(mesh, where)
+    plan = search(job, where, policies=chosen or None, profile=profile, only=layout if run is None else None)
     if not plan.candidates:
         output.note(f"No layout of {where.name} is possible: {plan.rejected[0].why.rstrip('.')}.")
     if rank is None:
-        output.write(render_result(plan_result(plan, budget, price, top), output.form, screen))
+        result = plan_result(plan, budget, price, top, stored)
+        if started is not None:
+            result = against_run(result, started, plan, layout, chosen, top)
+        output.write(render_result(result, output.form, screen))
         return
     if rank > len(plan.candidates):
         raise UsageError(f"There is no rank {rank}.", why=f"{len(plan.candidates)} layouts fit.")
     if output.form not in ("table", "md", "json"):
         raise UsageError(f"--explain cannot be written as {output.form}.", hint="Formats: table, md, json.")
-    output.write(explanation(plan, rank, budget, price, output.form))
-
-
-def _slice(chip: Any, topology: str | None, chips: int | None, slices: int) -> Slice:
-    from tpuprof.hardware import make_slice
-    from tpuprof.hardware.slices import default_shape
-    from tpuprof.hardware.topology import TORUS_AXES
-
-    if (topology is None) == (chips is None):
-        raise UsageError("The slice is given " + ("nowhere." if chips is None else "twice."),
-                         hint="Give either --topology or --chips.")  # fmt: skip
-    if chips is not None:
-        if chips < 1:
-            raise UsageError(f"{chips} chips are none.", hint="Give --chips of 1 or more.")
-        return make_slice(chip, default_shape(chip, chips), slices=slices)
-    text = topology or ""
-    twisted = text.endswith("_twisted")
-    parts = text.removesuffix("_twisted").split("x")
-    if len(parts) > len(TORUS_AXES) or not all(part.isdecimal() and len(part) < 7 for part in parts):
-        raise UsageError(f"{text[:60]!r} is no topology.", hint="Write it like 16x16 or 8x16x16.")
-    return make_slice(chip, tuple(map(int, parts)), twisted=twisted, slices=slices)
+    output.write(explanation(plan, rank, budget, price, output.form, stored))
 
 
 def _sequences(batch_tokens: float, sequence: int) -> int:

@@ -7,7 +7,7 @@ A forward pass multiplies queries by keys and weights by values; a fused backwar
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -16,6 +16,7 @@ from tpuprof.hlo.cost.configs import axes, count, mapping, parsed
 from tpuprof.hlo.cost.formulas import CallCost, CustomCall
 from tpuprof.hlo.cost.memory import by_space, padded_bytes
 from tpuprof.hlo.cost.model import Bound
+from tpuprof.hlo.instruction import Instruction
 from tpuprof.hlo.shapes import Shape
 from tpuprof.hlo.targets import ATTENTION, KERNEL_TARGETS
 
@@ -61,6 +62,12 @@ def is_attention(call: CustomCall) -> bool:
     if call.target.startswith("__cudnn$fmha"):
         return True
     return bool(KERNEL_TARGETS.match(call.target)) and any(ATTENTION.search(name) for name in call.names)
+
+
+def head_sizes(instruction: Instruction, operands: Iterable[Shape]) -> tuple[int, int] | None:
+    """The sizes of a key and of a value of a kernel over whole sequences; null if its operands do not tell."""
+    sizes = _query_key_value(tuple(operands), _metadata_of(instruction))
+    return None if sizes is None else (sizes.key_size, sizes.value_size)
 
 
 def _dense(call: CustomCall, text: str) -> CallCost | None:
@@ -284,8 +291,12 @@ def _query_key_value(operands: tuple[Shape, ...], metadata: Mapping[str, Any]) -
 
 
 def _kernel_metadata(call: CustomCall) -> Mapping[str, Any]:
+    return _metadata_of(call.instruction)
+
+
+def _metadata_of(instruction: Instruction) -> Mapping[str, Any]:
     """Splash attention's block sizes: JSON in a text in the JSON of a frontend attribute."""
-    outer = parsed(call.instruction.frontend_attributes.get("kernel_metadata", ""))
+    outer = parsed(instruction.frontend_attributes.get("kernel_metadata", ""))
     return parsed(outer.get("xprof_metadata", ""))
 
 
