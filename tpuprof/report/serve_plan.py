@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from tpuprof.plan.params import param_counts
-from tpuprof.plan.serve.candidates import ServeCandidate
+from tpuprof.plan.serve.candidates import Loaded, ServeCandidate
 from tpuprof.plan.serve.explain import explain
 from tpuprof.plan.serve.forward import ForwardModel
 from tpuprof.plan.serve.question import ServeQuestion
@@ -27,15 +28,18 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def serve_result(plan: ServePlan, *, top: int | None = None, explained: int | None = None) -> Result:
+def serve_result(
+    plan: ServePlan, *, top: int | None = None, explained: int | None = None, curve: Sequence[Loaded] = ()
+) -> Result:
     """The plan as a document and tables.
 
     The document holds ``model``, ``hardware``, ``workload``, ``assumptions``, ``candidates``, ``pareto``,
-    ``smallest_slice``, ``rejected``, and ``explain`` with the derivations of one candidate.
+    ``load_curve``, ``smallest_slice``, ``rejected``, and ``explain`` with the derivations of one candidate.
 
     Args:
         top: candidates that the table shows; the document has all.
         explained: rank of the candidate whose numbers are derived.
+        curve: the first candidate under several loads.
     """
     question = plan.question
     rows = [{"rank": rank, **_row(question, one)} for rank, one in enumerate(plan.candidates, 1)]
@@ -52,7 +56,7 @@ def serve_result(plan: ServePlan, *, top: int | None = None, explained: int | No
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION, "command": "plan serve", "model": _model(question),
         "hardware": _hardware(question), "workload": _workload(question), "assumptions": _assumptions(question),
-        "candidates": rows, "pareto": front,
+        "candidates": rows, "pareto": front, "load_curve": [_load(one) for one in curve],
         "smallest_slice": None if smallest is None else {
             "rank": ranks[smallest.layout], "slice": smallest.layout.where.name, "chips": smallest.layout.chips
         },
@@ -79,17 +83,21 @@ def _row(question: ServeQuestion, one: ServeCandidate) -> dict[str, Any]:
         "average_step_s": steady.step_s, "average_parts_s": steady.parts().to_json(),
         "mixed_step_share": steady.mixed_share, "requests_per_s": steady.requests_per_s,
         "memory_bytes": one.memory.to_json(), "fits": one.memory.fits, "bound_by": steady.parts().bound_by,
-        "loaded": None if loaded is None else {
-            "requests_per_s": loaded.rate, "load": loaded.load, "requests": loaded.requests,
-            "ttft_p50_s": loaded.ttft_p50_s, "ttft_p90_s": loaded.ttft_p90_s, "ttft_p99_s": loaded.ttft_p99_s,
-            "tpot_p50_s": loaded.tpot_p50_s, "meets_sla": loaded.meets, "cost_usd_per_mtoken": loaded.cost,
-        },
+        "loaded": None if loaded is None else _load(loaded),
         "disaggregated": {
             "prefill_servers_per_decode_server": two.ratio if math.isfinite(two.ratio) else None, "ttft_s": two.ttft_s,
             "cache_transfer_s": two.transfer_s, "tpot_s": two.tpot_s, "requests_per_s": two.requests_per_s,
             "tokens_per_s_per_chip": two.tokens_per_s_per_chip,
         },
         "meets_sla": one.meets, "why": one.why,
+    }  # fmt: skip
+
+
+def _load(loaded: Loaded) -> dict[str, Any]:
+    return {
+        "requests_per_s": loaded.rate, "load": loaded.load, "requests": loaded.requests,
+        "ttft_p50_s": loaded.ttft_p50_s, "ttft_p90_s": loaded.ttft_p90_s, "ttft_p99_s": loaded.ttft_p99_s,
+        "tpot_p50_s": loaded.tpot_p50_s, "meets_sla": loaded.meets, "cost_usd_per_mtoken": loaded.cost,
     }  # fmt: skip
 
 

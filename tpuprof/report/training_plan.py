@@ -8,10 +8,12 @@ from typing import Any
 from tpuprof.hardware.slices import job_limit
 from tpuprof.plan.flops import model_flops
 from tpuprof.plan.params import param_counts
+from tpuprof.plan.train_cells import Cell, mesh_cells
 from tpuprof.plan.train_explain import critical_batch, explain, outcome, why
 from tpuprof.plan.train_layout import Job
 from tpuprof.plan.train_scaling import ScalingPoint
 from tpuprof.plan.train_search import Candidate, Plan
+from tpuprof.plan.train_step import StepEstimate
 from tpuprof.report.build import SCHEMA_VERSION
 from tpuprof.report.derivations import derivation_document, derivation_markdown, derivation_text
 from tpuprof.report.listing import Field, Listing, Result, show_count, show_text
@@ -111,6 +113,7 @@ def candidate_row(
         "headroom_bytes": None if step.usable is None else step.usable - step.memory["total"],
         "fits": step.fits,
         "bound_by": step.bound_by,
+        "exposed_fraction": _exposed(step),
         "parts_s": dict(step.parts),
         "exposed": {moved.name: moved.exposed for moved in step.collectives},
         "hidden": {moved.name: moved.seconds - moved.exposed for moved in step.collectives},
@@ -130,12 +133,13 @@ def plan_result(plan: Plan, budget: float | None = None, price: float | None = N
     """
     rows = [candidate_row(plan, one, rank, budget, price) for rank, one in enumerate(plan.candidates[:top], 1)]
     rejected = [
-        {"mesh": one.layout.mesh(), "layout": one.layout.text(), "remat": one.policy, "why": one.why, "more": one.more}
+        {"mesh": one.layout.mesh(), "layout": one.layout.text(), "remat": one.policy, "why": one.why, "kinds": list(one.kinds),
+         "more": one.more}
         for one in plan.rejected
     ]
     document = {
         **_head(plan, budget), "candidates": rows, "rejected": rejected,
-        "tried": plan.tried, "fitting": len(plan.candidates),
+        "mesh_map": [_cell(cell) for cell in mesh_cells(plan)], "tried": plan.tried, "fitting": len(plan.candidates),
     }  # fmt: skip
     job = plan.job
     title = f"{job.model.name} on {plan.where.name}, {job.tokens:,} tokens per step: layouts by time"
@@ -213,6 +217,23 @@ def _model(job: Job) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _cell(cell: Cell) -> dict[str, Any]:
+    best, nearest = cell.best, cell.nearest
+    return {
+        "tensor": cell.tensor, "batch_devices": cell.batch_devices, "layouts": cell.layouts,
+        "layout": None if best is None else best.step.layout.text(),
+        "remat": None if best is None else best.job.policy.name,
+        "step_time_s": None if best is None else best.seconds,
+        "exposed_fraction": None if best is None else _exposed(best.step),
+        "kinds": [] if nearest is None else list(nearest.kinds), "why": None if nearest is None else nearest.why,
+    }  # fmt: skip
+
+
+def _exposed(step: StepEstimate) -> float:
+    """The share of a step that waits for communication."""
+    return (step.parts["communication"] + step.parts["network"]) / step.seconds
+
+
 def _point(point: ScalingPoint) -> dict[str, Any]:
     best = point.best
     named: dict[str, Any] = {"chips": point.chips, "slice": point.slice}
@@ -225,6 +246,6 @@ def _point(point: ScalingPoint) -> dict[str, Any]:
     return named | {
         "layout": f"{step.layout.text()}, {best.job.policy.name}", "step_time_s": step.seconds,
         "tokens_per_s": step.tokens_per_s_per_chip * point.chips, "scaling_efficiency": point.efficiency,
-        "mfu": step.mfu, "exposed_fraction": (step.parts["communication"] + step.parts["network"]) / step.seconds,
+        "mfu": step.mfu, "exposed_fraction": _exposed(step),
         "bound_by": step.bound_by, "reason": None,
     }  # fmt: skip

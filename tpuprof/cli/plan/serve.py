@@ -50,6 +50,7 @@ _LARGEST_CHIPS = 256
 @click.option("--memory-fraction", type=float, help="Share of the memory that may be filled. Default: 0.9.")
 @click.option("--overlap", type=float, help="Share of collectives that may hide behind matmuls. Default: 0.")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Candidates in the tables.")
+@click.option("--load-curve", is_flag=True, help="Simulate the first candidate under more and more load.")
 @click.option("--explain", "explained", is_flag=True, help="Derive every number of one candidate.")
 @click.option("--candidate", type=click.IntRange(min=1), default=1, show_default=True, help="Its rank.")
 @hardware_options
@@ -59,7 +60,7 @@ def command(
     sla_tpot: float | None, weights: str, cache: str, activations: str, batches: str | None, token_budget: int,
     load: float, rate: float | None, seed: int, price: float | None, ideal: bool, memory_efficiency: float | None,
     compute_efficiency: float | None, step_overhead: float | None, memory_fraction: float | None,
-    overlap: float | None, top: int, explained: bool, candidate: int, edition: str | None,
+    overlap: float | None, top: int, load_curve: bool, explained: bool, candidate: int, edition: str | None,
     hardware_files: tuple[str, ...], output: Output,
 ) -> None:  # fmt: skip
     """Rank slices, splits and batches for serving a model.
@@ -70,6 +71,7 @@ def command(
     from tpuprof.hardware import chip as find
     from tpuprof.plan import load_model
     from tpuprof.plan.serve import ServeQuestion, Sla, Types, Workload, plan_serving
+    from tpuprof.plan.serve import load_curve as simulated
     from tpuprof.report.render import render_result
     from tpuprof.report.serve_plan import serve_result
 
@@ -86,7 +88,8 @@ def command(
     plan = plan_serving(question)
     if candidate > len(plan.candidates):
         raise UsageError(f"There is no candidate {candidate}.", hint=f"There are {len(plan.candidates)}.")
-    result = serve_result(plan, top=top, explained=candidate if explained else None)
+    curve = simulated(question, plan.candidates[0]) if load_curve else ()
+    result = serve_result(plan, top=top, explained=candidate if explained else None, curve=curve)
     text = render_result(result, output.form, output.screen() if output.form == "table" else None)
     if explained and output.form in ("table", "md"):
         from tpuprof.plan.serve.explain import explain
