@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tpuprof.charts.drawing import SOFT, Drawing, decades, need_charts, number, positive, shortened
+from tpuprof.charts.drawing import SOFT, Drawing, log_ticks, need_charts, number, positive, shortened
 from tpuprof.charts.panels import Axis, Line, Mark, Panel, panels_chart
 from tpuprof.palette import LOOKS
 from tpuprof.text import clean, plural
@@ -39,7 +39,7 @@ def scaling_chart(points: Sequence[Mapping[str, Any]]) -> Drawing:
     rates = [float(row["tokens_per_s"]) for row in shown]
     ideal = [{"x": size, "y": rates[0] * size / first, "about": ""} for size in (first, last)]
     low, high = min(rates) / 1.5, max(rates[0] * last / first, *rates) * 1.5
-    y = Axis("tokens/s (log scale)", (low, high), _ticks(low, high), log=True, format="~s")
+    y = Axis("tokens/s (log scale)", (low, high), log_ticks(low, high), log=True, format="~s")
     curve = [{"x": size, "y": rate, "about": _about(row)}
              for size, rate, row in zip(chips, rates, shown, strict=True)]  # fmt: skip
     shares = [
@@ -72,11 +72,6 @@ def _sizes(chips: Sequence[float]) -> list[float]:
     """Every size where there is room for its label, else some of them."""
     step = -(-len(chips) // 10)
     return list(chips[::-1][::step][::-1])
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    tens = decades(low / 10, high)
-    return [tick for ten in tens for tick in (ten, 2 * ten, 5 * ten) if low <= tick <= high]
 
 
 def _caption(

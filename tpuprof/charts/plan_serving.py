@@ -13,9 +13,9 @@ from tpuprof.charts.drawing import (
     SOFT,
     WIDTH,
     Drawing,
-    decades,
     framed,
     legend_columns,
+    log_ticks,
     need_charts,
     positive,
     shortened,
@@ -76,7 +76,7 @@ def pareto_chart(
     x_scale = alt.Scale(type="log", domain=[low, high], nice=False)
     y_scale = alt.Scale(domain=[0, max(ys) * 1.12], nice=False)
     what = "time per token" if key == "tpot_s" else "time to the first token"
-    x = alt.X("x:Q", scale=x_scale, axis=alt.Axis(title=f"{what} ({unit}, log scale)", values=_ticks(low, high),
+    x = alt.X("x:Q", scale=x_scale, axis=alt.Axis(title=f"{what} ({unit}, log scale)", values=log_ticks(low, high),
                                                   format=",~g"))  # fmt: skip
     y = alt.Y("y:Q", scale=y_scale, axis=alt.Axis(title="tokens/s per chip", tickCount=6, titlePadding=12))
     slices = list(dict.fromkeys(row["slice"] for row in every))
@@ -155,7 +155,7 @@ def _times(
     limit = None if not limit_s else limit_s * PS_PER_S / scale
     if limit and low / 10 < limit < high * 10:
         low, high = min(low, limit / 1.2), max(high, limit * 1.2)
-    axis = Axis(f"{what} ({unit}, log)", (low, high), _ticks(low, high), log=True)
+    axis = Axis(f"{what} ({unit}, log)", (low, high), log_ticks(low, high), log=True)
     lines = [
         Line(
             [{"x": 100 * row["load"], "y": value * PS_PER_S / scale,
@@ -224,14 +224,6 @@ def _limit(limit: float, label: str, x: Any) -> list[alt.Chart]:
         ),
         data.mark_text(color=INK, fontSize=FONT, align="right", dx=-4).encode(x=x, y=alt.value(4), text="label:N"),
     ]
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Powers of ten, and 2 and 5 between them where there are few."""
-    tens = decades(low / 10, high)
-    if len(tens) > 4:
-        return decades(low, high)
-    return [tick for ten in tens for tick in (ten, 2 * ten, 5 * ten) if low <= tick <= high]
 
 
 def _caption(shown: int, total: int, beside: int) -> str:

@@ -133,8 +133,14 @@ def plan_result(plan: Plan, budget: float | None = None, price: float | None = N
     """
     rows = [candidate_row(plan, one, rank, budget, price) for rank, one in enumerate(plan.candidates[:top], 1)]
     rejected = [
-        {"mesh": one.layout.mesh(), "layout": one.layout.text(), "remat": one.policy, "why": one.why, "kinds": list(one.kinds),
-         "more": one.more}
+        {
+            "mesh": one.layout.mesh(),
+            "layout": one.layout.text(),
+            "remat": one.policy,
+            "why": one.why,
+            "kinds": list(one.kinds),
+            "more": one.more,
+        }
         for one in plan.rejected
     ]
     document = {
