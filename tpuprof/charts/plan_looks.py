@@ -11,7 +11,7 @@ from typing import Any, cast
 from tpuprof.charts.drawing import number
 from tpuprof.charts.stacked import Piece
 from tpuprof.text import clean
-from tpuprof.units import format_bytes, format_ps
+from tpuprof.units import PS_PER_S, format_bytes, format_percent, format_ps
 
 TIMES: dict[str, tuple[str, str]] = {
     "matmul": ("matmul", "matmul"),
@@ -40,6 +40,32 @@ EXPOSED: dict[str, tuple[str, str]] = {
     "network": ("between slices", "gather_scatter"),
 }
 """The same of families of collectives of a training step."""
+
+COLLECTIVES = {
+    "fsdp_gather": "FSDP, gather weights",
+    "fsdp_scatter": "FSDP, scatter gradients",
+    "gradients": "ZeRO, scatter gradients",
+    "weights": "ZeRO, gather updated weights",
+    "expert_fsdp_gather": "FSDP of experts, gather weights",
+    "expert_fsdp_scatter": "FSDP of experts, scatter gradients",
+    "expert_gradients": "ZeRO of experts, scatter gradients",
+    "expert_weights": "ZeRO of experts, gather updated weights",
+    "data_gradients": "data, sum gradients",
+    "expert_data_gradients": "data, sum gradients of experts",
+    "context_gradients": "context, sum gradients",
+    "expert_context_gradients": "context, sum gradients of experts",
+    "head_gather": "FSDP of the head, gather weights",
+    "head_scatter": "FSDP of the head, scatter gradients",
+    "head_gradients": "data, sum gradients of the head",
+    "tensor_gather": "tensor, gather activations",
+    "tensor_scatter": "tensor, scatter activations",
+    "context_gather": "context, gather keys and values",
+    "context_scatter": "context, scatter their gradients",
+    "expert_exchange": "experts, exchange tokens",
+    "pipeline_hop": "pipeline, send activations",
+    "network_gradients": "between slices, sum gradients",
+}
+"""What each collective of a training step does."""
 
 MEMORY: dict[str, tuple[str, str]] = {
     "weights": ("weights", "matmul"),
@@ -81,21 +107,21 @@ def train_pieces(row: Mapping[str, Any]) -> list[Piece]:
     """The step of a training candidate: its parts, and in place of communication each exposed collective."""
     parts, exposed = _figures(row.get("parts_s")), _figures(row.get("exposed"))
     total = sum(parts.values())
-    found = [_time(TIMES.get(name, (clean(name), _OTHER)), clean(name), parts[name], total)
-             for name in _ordered(parts, TIMES) if name not in (*_SUMS, *_LAST)]  # fmt: skip
+    found = [_time(name, parts[name], total) for name in _ordered(parts, TIMES) if name not in (*_SUMS, *_LAST)]
     families = list(EXPOSED)
     known = sorted(exposed, key=lambda name: families.index(family_of(name)))
-    found += [_time(EXPOSED[family_of(name)], clean(name), exposed[name], total) for name in known]
-    found += [_time(_late(name), name, parts[name], total) for name in _LAST if name in parts]
-    return found
+    for name in known:
+        label, tone = EXPOSED[family_of(name)]
+        about = f"{COLLECTIVES.get(name, clean(name))} (exposed)"
+        found.append(Piece(label, tone, exposed[name], _told(about, exposed[name], total)))
+    return found + [_time(name, parts[name], total) for name in _LAST if name in parts]
 
 
 def serve_pieces(parts_s: Mapping[str, Any] | None) -> list[Piece]:
     """The step of a serving candidate."""
     parts = _figures(parts_s)
     total = sum(parts.values())
-    return [_time(TIMES.get(name, (clean(name), _OTHER)), clean(name), parts[name], total)
-            for name in _ordered(parts, TIMES)]  # fmt: skip
+    return [_time(name, parts[name], total) for name in _ordered(parts, TIMES)]
 
 
 def memory_pieces(row: Mapping[str, Any]) -> list[Piece]:
@@ -108,15 +134,13 @@ def memory_pieces(row: Mapping[str, Any]) -> list[Piece]:
     ]
 
 
-def _late(name: str) -> tuple[str, str]:
-    """Of training, overhead is what grows with the number of slices."""
-    return EXPOSED["network"] if name == "overhead" else TIMES[name]
+def _time(name: str, seconds: float, total: float) -> Piece:
+    label, tone = TIMES.get(name, (clean(name), _OTHER))
+    return Piece(label, tone, seconds, _told(label, seconds, total))
 
 
-def _time(look: tuple[str, str], name: str, seconds: float, total: float) -> Piece:
-    label, tone = look
-    said = label if name.replace("_", " ") in label else f"{label} ({name})"
-    return Piece(label, tone, seconds, f"{said} {format_ps(seconds * 1e12)}, {100 * seconds / total:.1f} %")
+def _told(label: str, seconds: float, total: float) -> str:
+    return f"{label} {format_ps(seconds * PS_PER_S)}, {format_percent(seconds / total, 1)}"
 
 
 def _figures(values: Any) -> dict[str, float]:

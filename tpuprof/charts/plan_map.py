@@ -126,7 +126,7 @@ def _square(
     shape = f"tensor {cell['tensor']:,}, data and FSDP {cell['batch_devices']:,}"
     kinds = [clean(kind) for kind in cell.get("kinds") or ()]
     layout, why = shortened(cell.get("layout") or "none", 80), shortened(cell.get("why") or "", 160)
-    shown = "n/a" if share is None else format_percent(share, 1 if share < 0.1 else 0)
+    shown = "n/a" if share is None else format_percent(share, 1 if share < 0.0995 else 0)
     said = f"{layout}\nstep {format_ps((time or 0) * PS_PER_S)}, {shown} exposed communication" if time else why
     return {
         "x": column * wide + 1, "x2": (column + 1) * wide - 1, "y": row * _ROW + 1, "y2": (row + 1) * _ROW - 1,

@@ -91,14 +91,14 @@ def stacked_chart(
     labels = list(dict.fromkeys(piece.label for piece in _in_order(bars)))
     tones = {piece.label: piece.tone for bar in bars for piece in bar.pieces}
     colors = alt.Scale(domain=labels, range=[LOOKS[tones[label]].light for label in labels])
-    columns = legend_columns(labels, room)
+    columns = legend_columns(labels, 0.9 * room)
     top = -(-len(labels) // columns) * _LEGEND_ROW + (36 if line else 18)
     heads = [{"y": _ROW * at + 12, "label": bar.label, "text": bar.text} for at, bar in enumerate(bars)]
     said = alt.Chart(alt.Data(values=heads))
     layers: list[alt.Chart] = [
         alt.Chart(alt.Data(values=pieces)).mark_rect(stroke=CARD, strokeWidth=0.5).encode(
             x=x, x2="x2:Q", y=y, y2="y2:Q", description="about:N",
-            color=alt.Color("part:N", scale=colors, legend=alt.Legend(title=None, columns=columns)),
+            color=alt.Color("part:N", scale=colors, legend=alt.Legend(title=None, columns=columns, columnPadding=24)),
             tooltip=[alt.Tooltip("bar:N", title="of"), alt.Tooltip("about:N", title="part")],
         ),
         said.mark_text(color=INK, fontSize=FONT, align="left", fontWeight="bold").encode(
@@ -151,7 +151,7 @@ def _line(line: tuple[float, str], extent: float, x: Any, y: Any, number: int) -
     import altair as alt
 
     value, label = line
-    marks = [{"x": value, "y": _ROW * at + _BAR[0] - 3, "y2": _ROW * at + _BAR[1] + 3} for at in range(number)]
+    marks = [{"x": value, "y": _ROW * at + _BAR[0], "y2": _ROW * at + _BAR[1] + 3} for at in range(number)]
     style: dict[str, Any] = {"align": "right" if text_width(label) / WIDTH < value / extent else "left"}
     return [
         alt.Chart(alt.Data(values=marks)).mark_rule(color=INK, strokeWidth=2).encode(x=x, y=y, y2="y2:Q"),

@@ -62,6 +62,7 @@ def table_html(listing: Listing, *, notes: bool = True) -> str:
     """
     if not listing.rows:
         return f'<p class="soft">{escape(listing.nothing())}</p>\n'
+    named = any(field.heading for field in listing.fields)
     head = "".join(f"<th{_class(field, head=True)}>{escape(field.heading)}</th>" for field in listing.fields)
     rows = "".join(
         f"<tr>{''.join(map(_cell, listing.fields, [row] * len(cells), cells))}</tr>\n"
@@ -69,7 +70,8 @@ def table_html(listing: Listing, *, notes: bool = True) -> str:
     )
     extent = [listing.extent()] if len(listing.rows) < listing.total else []
     below = "".join(f'<p class="soft">{escape(note)}</p>\n' for note in (*extent, *(listing.notes if notes else ())))
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>\n{below}'
+    above = f"<thead><tr>{head}</tr></thead>" if named else ""
+    return f'<div class="scroll"><table>{above}<tbody>\n{rows}</tbody></table></div>\n{below}'
 
 
 def _cell(field: Field, row: dict[str, Any], text: str) -> str:

@@ -32,6 +32,7 @@ class Section:
         notices: entries with a heading each.
         listing: a table.
         figures: makes the charts of the HTML view, which alone can show them; called by nobody else.
+        picture: the same, of a chart that stands in place of the table there; empty if it cannot be drawn.
     """
 
     title: str
@@ -39,6 +40,7 @@ class Section:
     notices: tuple[Notice, ...] = ()
     listing: Listing | None = None
     figures: Callable[[], str] | None = None
+    picture: Callable[[], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ def _draw_section(section: Section, screen: Screen) -> RenderableType:
 def _section_html(section: Section) -> str:
     parts = [f"<p>{escape(text)}</p>\n" for text in section.text]
     parts += [notice_html(notice) for notice in section.notices]
-    parts += [table_html(section.listing)] if section.listing is not None else []
+    picture = section.picture() if section.picture is not None else ""
     parts += [section.figures()] if section.figures is not None else []
+    parts += [picture or table_html(section.listing)] if section.listing is not None else []
     return section_html(section.title, "", "".join(parts))

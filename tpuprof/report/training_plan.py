@@ -11,14 +11,14 @@ from tpuprof.plan.params import param_counts
 from tpuprof.plan.train_cells import Cell, mesh_cells
 from tpuprof.plan.train_explain import critical_batch, explain, outcome, why
 from tpuprof.plan.train_layout import Job
+from tpuprof.plan.train_profile import assumptions
 from tpuprof.plan.train_scaling import ScalingPoint
 from tpuprof.plan.train_search import Candidate, Plan
 from tpuprof.plan.train_step import StepEstimate
 from tpuprof.report.build import SCHEMA_VERSION
 from tpuprof.report.derivations import derivation_document, derivation_markdown, derivation_text
-from tpuprof.report.listing import Field, Listing, Result, show_count, show_text
+from tpuprof.report.listing import Result
 from tpuprof.report.plain import to_json
-from tpuprof.units import PS_PER_S, UNKNOWN, format_bytes, format_percent, format_ps
 
 _COLUMNS = (
     "rank", "layout", "remat", "step_time_s", "low_s", "high_s", "mfu", "tokens_per_s_per_chip", "memory_bytes.total",
@@ -36,53 +36,6 @@ _SCALING_COLUMNS = (
     "reason",
 )
 _CONTRACT_PARTS = ("weights", "optimizer", "gradients", "activations")
-
-
-def _seconds(value: float | None) -> str:
-    return UNKNOWN if value is None else format_ps(value * PS_PER_S)
-
-
-def _money(value: float | None) -> str:
-    return UNKNOWN if value is None else f"${value:,.0f}" if value >= 100 else f"${value:,.2f}"
-
-
-def _days(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:,.1f}"
-
-
-def _rate(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:,.0f}"
-
-
-_FIELDS = (
-    Field("rank", "rank", show_count, right=True),
-    Field("layout", "layout", role="name"),
-    Field("remat", "remat", rank=5),
-    Field("step_time_s", "step", _seconds, right=True),
-    Field("mfu", "MFU", format_percent, right=True),
-    Field("tokens_per_s_per_chip", "tokens/s/chip", _rate, right=True, rank=2),
-    Field("memory_bytes.total", "memory", format_bytes, right=True, rank=3),
-    Field("days", "days", _days, right=True, rank=4),
-    Field("cost_usd", "cost", _money, right=True, rank=4),
-    Field("why", "why", rank=1),
-)
-_REJECTED_FIELDS = (
-    Field("layout", "layout"),
-    Field("why", "why", role="name"),
-    Field("more", "alike", show_count, right=True, rank=1),
-)
-_SCALING_FIELDS = (
-    Field("chips", "chips", show_count, right=True),
-    Field("slice", "slice", role="name"),
-    Field("layout", "best layout", role="name", rank=1),
-    Field("step_time_s", "step", _seconds, right=True),
-    Field("tokens_per_s", "tokens/s", _rate, right=True),
-    Field("scaling_efficiency", "efficiency", format_percent, right=True),
-    Field("mfu", "MFU", format_percent, right=True, rank=2),
-    Field("exposed_fraction", "exposed", format_percent, right=True, rank=3),
-    Field("bound_by", "bound by", show_text, rank=4),
-    Field("reason", "why not", show_text, rank=1),
-)
 
 
 def candidate_row(
@@ -129,7 +82,8 @@ def candidate_row(
 def plan_result(plan: Plan, budget: float | None = None, price: float | None = None, top: int = 10) -> Result:
     """The ranked plan.
 
-    The document holds ``model``, ``hardware``, ``job``, ``profile``, ``candidates``, ``rejected`` and ``tried``.
+    The document holds ``model``, ``hardware``, ``job``, ``profile``, ``assumptions``, ``candidates``, ``rejected``,
+    ``mesh_map`` and ``tried``; ``plan_train_page`` makes pages of it.
     """
     rows = [candidate_row(plan, one, rank, budget, price) for rank, one in enumerate(plan.candidates[:top], 1)]
     rejected = [
@@ -147,40 +101,24 @@ def plan_result(plan: Plan, budget: float | None = None, price: float | None = N
         **_head(plan, budget), "candidates": rows, "rejected": rejected,
         "mesh_map": [_cell(cell) for cell in mesh_cells(plan)], "tried": plan.tried, "fitting": len(plan.candidates),
     }  # fmt: skip
-    job = plan.job
-    title = f"{job.model.name} on {plan.where.name}, {job.tokens:,} tokens per step: layouts by time"
-    limit = job_limit(plan.where)
-    notes = (
-        *((limit,) if limit else ()),
-        f"efficiencies: {plan.profile.name}, +-{plan.profile.spread:.0%}: {plan.profile.source}",
-    )
-    listings = (
-        Listing(title, "layout", _FIELDS, rows, len(plan.candidates), notes),
-        Listing("Not possible", "reason", _REJECTED_FIELDS, rejected[:10], len(rejected)),
-    )
-    return Result(document, "candidates", _COLUMNS, listings)
+    return Result(document, "candidates", _COLUMNS, ())
 
 
 def scaling_result(job: Job, points: Sequence[ScalingPoint]) -> Result:
     """The strong-scaling curve: one row per number of chips."""
     rows = [_point(point) for point in points]
     document = {
-        "schema_version": SCHEMA_VERSION, "command": "plan train --scaling", "model": _model(job), "points": rows,
+        "schema_version": SCHEMA_VERSION, "command": "plan train --scaling", "model": _model(job),
+        "job": _job(job, None), "points": rows,
     }  # fmt: skip
-    title = f"{job.model.name}, {job.tokens:,} tokens per step: strong scaling"
-    notes = (
-        "efficiency: throughput per chip over that of the smallest slice on which it fits; exposed: communication",
-    )
-    return Result(
-        document, "points", _SCALING_COLUMNS, (Listing(title, "size", _SCALING_FIELDS, rows, len(rows), notes),)
-    )
+    return Result(document, "points", _SCALING_COLUMNS, ())
 
 
 def explanation(plan: Plan, rank: int, budget: float | None, price: float | None, form: str) -> str:
     """Every number of one candidate with its derivation, as text, Markdown or JSON."""
     one = plan.candidates[rank - 1]
     found = explain(plan, one, budget, price)
-    name = f"{rank}. {one.step.layout.text()}, remat {one.job.policy.name}"
+    name = f"{rank}. {one.step.layout.text()}, keeping {one.job.policy.name}"
     if form == "json":
         parts = {key: derivation_document(answer, "plan train --explain", key) for key, answer in found.items()}
         return to_json({**_head(plan, budget), "rank": rank, "candidate": candidate_row(plan, one, rank, budget, price),
@@ -200,10 +138,7 @@ def _head(plan: Plan, budget: float | None) -> dict[str, Any]:
             "chip": where.chip.name, "edition": where.chip.edition, "slice": where.name, "chips": where.n_chips,
             "devices": where.n_devices, "slices": where.slices, "note": job_limit(where) or None,
         },
-        "job": {
-            "sequences": job.sequences, "sequence": job.sequence, "tokens": job.tokens, "dtype": job.dtype,
-            "state": job.types.text(), "token_budget": budget, "optimizer_on_host": job.offload_optimizer,
-        },
+        "job": _job(job, budget),
         "profile": {
             "name": profile.name, "matmul": profile.matmul, "attention": profile.attention, "memory": profile.memory,
             "overlap": {"weights": profile.overlap_weights, "activations": profile.overlap_activations,
@@ -211,6 +146,14 @@ def _head(plan: Plan, budget: float | None) -> dict[str, Any]:
             "per_doubling_of_slices": profile.per_doubling_of_slices, "spread": profile.spread,
             "source": profile.source,
         },
+        "assumptions": list(assumptions()),
+    }  # fmt: skip
+
+
+def _job(job: Job, budget: float | None) -> dict[str, Any]:
+    return {
+        "sequences": job.sequences, "sequence": job.sequence, "tokens": job.tokens, "dtype": job.dtype,
+        "state": job.types.text(), "token_budget": budget, "optimizer_on_host": job.offload_optimizer,
     }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from tpuprof.cli.calc.options import AMOUNT, AXES, DTYPES, MESH
 from tpuprof.cli.hardware import hardware_options
 from tpuprof.cli.output import Output, output_options
 from tpuprof.errors import UsageError
-from tpuprof.report.render import TABLE_FORMATS
+from tpuprof.report.render import PLAN_FORMATS
 
 if TYPE_CHECKING:
     from tpuprof.hardware.topology import Slice
@@ -53,7 +53,7 @@ _MESH_AXES = (
 @click.option("--explain", "rank", type=click.IntRange(1), help="Derive every number of the candidate of this rank.")
 @click.option("--scaling", is_flag=True, help="The same batch on slices of other sizes: the strong-scaling curve.")
 @hardware_options
-@output_options(TABLE_FORMATS)
+@output_options(PLAN_FORMATS)
 def command(
     model_name: str, chip_name: str, topology: str | None, chips: int | None, slices: int, batch_tokens: float,
     sequence: int, budget: float | None, price: float | None, policies: tuple[str, ...], save: tuple[str, ...] | None,
@@ -71,11 +71,13 @@ def command(
     from tpuprof.perfmodel.checks import positive
     from tpuprof.plan.remat import custom_policy, remat_policy
     from tpuprof.plan.state import StateTypes
+    from tpuprof.plan.train_explain import explain
     from tpuprof.plan.train_layout import Job
     from tpuprof.plan.train_profile import efficiency
     from tpuprof.plan.train_search import search
     from tpuprof.plan.zoo import load_model
-    from tpuprof.report.render import render_result
+    from tpuprof.report.plan_train_page import scaling_page, train_brief, train_page
+    from tpuprof.report.plan_words import render_plan
     from tpuprof.report.training_plan import explanation, plan_result, scaling_result
 
     where = _slice(find(chip_name, edition=edition, files=hardware_files), topology, chips, slices)
@@ -109,19 +111,26 @@ def command(
         if mesh is not None or rank is not None:
             raise UsageError("--scaling searches by itself.", hint="Leave out --mesh and --explain.")
         points = strong_scaling(job, where, policies=chosen or None, profile=profile)
-        output.write(render_result(scaling_result(job, points), output.form, screen))
+        curve = scaling_result(job, points)
+        page = scaling_page(curve.document)
+        output.write(render_plan(curve, page, page, output.form, screen))
         return
     plan = search(job, where, policies=chosen or None, profile=profile, only=_layout(mesh, where))
     if not plan.candidates:
         output.note(f"No layout of {where.name} is possible: {plan.rejected[0].why.rstrip('.')}.")
-    if rank is None:
-        output.write(render_result(plan_result(plan, budget, price, top), output.form, screen))
-        return
-    if rank > len(plan.candidates):
+    if rank is not None and rank > len(plan.candidates):
         raise UsageError(f"There is no rank {rank}.", why=f"{len(plan.candidates)} layouts fit.")
-    if output.form not in ("table", "md", "json"):
-        raise UsageError(f"--explain cannot be written as {output.form}.", hint="Formats: table, md, json.")
-    output.write(explanation(plan, rank, budget, price, output.form))
+    if rank is not None and output.form not in ("table", "md", "json", "html"):
+        raise UsageError(f"--explain cannot be written as {output.form}.", hint="Formats: table, md, json, html.")
+    if rank is not None and output.form != "html":
+        output.write(explanation(plan, rank, budget, price, output.form))
+        return
+    result = plan_result(plan, budget, price, top)
+    derived = {}
+    if output.form == "html" and plan.candidates:
+        derived = explain(plan, plan.candidates[(rank or 1) - 1], budget, price)
+    full = train_page(result.document, derived, rank or 1)
+    output.write(render_plan(result, train_brief(result.document), full, output.form, screen))
 
 
 def _slice(chip: Any, topology: str | None, chips: int | None, slices: int) -> Slice:

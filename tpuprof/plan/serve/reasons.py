@@ -13,7 +13,7 @@ from tpuprof.plan.serve.fit import capacity_of
 from tpuprof.plan.serve.setup import NO_LIMITS, Sla, Types
 from tpuprof.plan.serving_model import weight_bytes
 from tpuprof.text import plural
-from tpuprof.units import format_bytes
+from tpuprof.units import PS_PER_S, format_bytes, format_ps
 
 if TYPE_CHECKING:
     from tpuprof.plan.serve.candidates import ServeCandidate
@@ -51,8 +51,8 @@ def why_loses(one: ServeCandidate, first: ServeCandidate) -> str:
             return "As many tokens per second and chip, in the same time per token."
         return "As many tokens per second and chip, at a longer time per token."
     return (
-        f"{ratio:.4g} times the chip time per token, most of it {_WORDS[part]}: {own[part] * 1e6:.4g} us of a chip per "
-        f"token, {best[part] * 1e6:.4g} us in the first."
+        f"{ratio:.4g} times the chip time per token, most of it {_WORDS[part]}: {format_ps(own[part] * PS_PER_S)} of a "
+        f"chip per token, {format_ps(best[part] * PS_PER_S)} in the first."
     )
 
 
