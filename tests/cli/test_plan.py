@@ -155,7 +155,7 @@ def test_a_batch_smaller_than_the_data_axes_is_a_reason(run: Run) -> None:
         "--mesh", "fsdp=64", "--json",
     )  # fmt: skip
     assert code == 0
-    assert "No layout of v5p:4x4x4 is possible: only 1 sequences for 64 replicas" in err
+    assert "No layout of v5p:4x4x4 is possible: only 1 sequence for 64 replicas" in err
     document = json.loads(out)
     assert document["candidates"] == []
     assert document["rejected"][0]["mesh"] == {"fsdp": 64, "zero": 3}

@@ -82,8 +82,8 @@ def pareto_chart(
     slices = list(dict.fromkeys(row["slice"] for row in every))
     tones = [LOOKS[_SERIES[at] if at < len(_SERIES) else _OTHER].light for at in range(len(slices))]
     columns = legend_columns(slices, WIDTH - _LEFT - _RIGHT)
-    color = alt.Color("slice:N", scale=alt.Scale(domain=slices, range=tones),
-                      legend=alt.Legend(title=None, columns=columns, columnPadding=24, symbolType="circle"))  # fmt: skip
+    legend = alt.Legend(title=None, columns=columns, columnPadding=24, symbolType="circle")
+    color = alt.Color("slice:N", scale=alt.Scale(domain=slices, range=tones), legend=legend)
     tooltip = [
         alt.Tooltip("slice:N", title="slice"), alt.Tooltip("split:N", title="split"),
         alt.Tooltip("batch:Q", title="sequences at a time", format=","), alt.Tooltip("latency:N", title=what),

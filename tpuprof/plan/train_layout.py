@@ -156,9 +156,8 @@ def obstacles(job: Job, layout: Layout, where: Slice) -> list[Obstacle]:
     ways = layout.batch_ways * layout.accumulation
     if job.sequences % ways:
         small = job.sequences < ways
-        why = (
-            f"only {job.sequences} sequences for" if small else f"{job.sequences} sequences cannot be split evenly into"
-        )
+        noun = "sequence" if job.sequences == 1 else "sequences"
+        why = f"only {job.sequences} {noun} for" if small else f"{job.sequences} sequences cannot be split evenly into"
         add("batch", f"{why} {layout.batch_ways} replicas x {layout.accumulation} microbatches")
     if layout.pipeline > 1 and layout.accumulation < layout.pipeline:
         add("pipeline", f"a pipeline of {layout.pipeline} stages needs at least as many microbatches")

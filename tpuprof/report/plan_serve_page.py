@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -43,7 +44,7 @@ def serve_brief(document: dict[str, Any], top: int = 10) -> Page:
         "TTFT: of an empty server. TPOT: of a full one. --explain derives each number; -o plan.html makes a document."
     )
     listings = [
-        _with_notes(ranking, (note, *whys)), _front(document), _loaded(document), *_curve(document), _apart(document)
+        replace(ranking, notes=(note, *whys)), _front(document), _loaded(document), *_curve(document), _apart(document)
     ]  # fmt: skip
     sections = [Section(listing.title, listing=listing) for listing in listings]
     return _page(document, [*sections, *_brief_rejected(document)])
@@ -178,7 +179,7 @@ def _step(document: dict[str, Any]) -> Section:
         f"than {show_seconds(first['decode_step_bound_s'])}. {show_share(first['mixed_step_share'])} of the steps "
         "carry a piece of a prompt."
     )
-    return Section(title, listing=_with_notes(listing, (bound,)))
+    return Section(title, listing=replace(listing, notes=(bound,)))
 
 
 def _memory(document: dict[str, Any], top: int) -> Section:
@@ -222,7 +223,7 @@ def _load_fields(document: dict[str, Any]) -> tuple[Field, ...]:
 
 
 def _prefixed(field: Field) -> Field:
-    return Field(f"loaded.{field.key}", field.heading, field.show, field.right, field.rank, field.role)
+    return replace(field, key=f"loaded.{field.key}")
 
 
 def _apart(document: dict[str, Any]) -> Listing:
@@ -270,10 +271,6 @@ def _assumptions(document: dict[str, Any]) -> Section:
         ("left out", "scales of quantised weights, prefix caches, speculative decoding, uneven use of experts"),
     ]  # fmt: skip
     return Section("What is assumed", listing=facts_listing("What is assumed", facts))
-
-
-def _with_notes(listing: Listing, notes: tuple[str, ...]) -> Listing:
-    return Listing(listing.title, listing.noun, listing.fields, listing.rows, listing.total, notes)
 
 
 def _yes(value: bool) -> str:

@@ -49,14 +49,17 @@ _NOTE_MEMORY = (
 
 def train_brief(document: dict[str, Any]) -> Page:
     """What fits a screen: the ranking, why others lose, where the first step goes, what is not possible."""
-    sections = [_brief_ranking(document), *_step(document), _brief_impossible(document)]
-    profile = document["profile"]
-    basis = (
-        f"Efficiencies: {profile['name']}, {profile['source']}; computation is known to "
-        f"+-{format_percent(profile['spread'], 0)}."
-    )
-    closing = "--explain 1 derives every number; -o plan.html or plan.md makes a document with charts and assumptions."
-    return _page(document, [*sections, Section("Basis", (basis, closing))])
+    found = [_brief_ranking(document), _step(document)] if document["candidates"] else []
+    sections = [*found, _brief_impossible(document)]
+    if found:
+        profile = document["profile"]
+        basis = (
+            f"Efficiencies: {profile['name']}, {profile['source']}; computation is known to "
+            f"+-{format_percent(profile['spread'], 0)}."
+        )
+        closing = "--explain 1 derives every number; -o plan.html or plan.md makes a document with all assumptions."
+        sections.append(Section("Basis", (basis, closing)))
+    return _page(document, sections)
 
 
 def train_page(document: dict[str, Any], derived: Mapping[str, Derivation] | None = None, rank: int = 1) -> Page:
@@ -68,7 +71,7 @@ def train_page(document: dict[str, Any], derived: Mapping[str, Derivation] | Non
     """
     sections = [_question(document)]
     if document["candidates"]:
-        sections += [_full_ranking(document), _losers(document), *_step(document), _memory(document)]
+        sections += [_full_ranking(document), _losers(document), _step(document), _memory(document)]
         sections.append(_map(document))
     sections += [_impossible(document), _assumptions(document)]
     if derived:
@@ -108,12 +111,18 @@ def _page(document: dict[str, Any], sections: list[Section]) -> Page:
     chips = plural(where["chips"], "chip")
     title = f"{document['model']['name']} on {where['slice']} ({chips}), {plural(job['tokens'], 'token')} per step"
     if not document["candidates"]:
-        rejected = document["rejected"]
-        why = rejected[0]["why"].rstrip(".") if rejected else "there is none"
-        kinds = [kind for kind in (rejected[0]["kinds"] if rejected else ()) if kind in _HELP]
-        lead = " ".join([f"No layout is possible: {why}.", *(_HELP[kind] for kind in kinds[:1])])
-        return Page(_COMMAND, title, "impossible", "error", lead, tuple(sections))
+        return Page(_COMMAND, title, "impossible", "error", _why_not(document), tuple(sections))
     return Page(_COMMAND, title, "plan", "good", _lead(document), tuple(sections))
+
+
+def _why_not(document: dict[str, Any]) -> str:
+    """Of all reasons, that of the layouts that lack the least, and what would help."""
+    reasons = document["rejected"]
+    if not reasons:
+        return "No layout is possible."
+    nearest = min(reasons, key=lambda row: ("memory" not in row["kinds"], len(row["kinds"]), -row["more"]))
+    help_ = [_HELP[kind] for kind in nearest["kinds"] if kind in _HELP]
+    return " ".join([f"No layout is possible: {nearest['why'].rstrip('.')}.", *help_[:1]])
 
 
 def _lead(document: dict[str, Any]) -> str:
@@ -187,9 +196,7 @@ def _losers(document: dict[str, Any]) -> Section:
     return Section(title, listing=Listing(title, "layout", fields, rows, len(rows)))
 
 
-def _step(document: dict[str, Any]) -> list[Section]:
-    if not document["candidates"]:
-        return []
+def _step(document: dict[str, Any]) -> Section:
     first = document["candidates"][0]
     parts = {name: value for name, value in first["parts_s"].items() if name not in ("communication", "network")}
     words = {name: label for name, (label, _) in TIMES.items()}
@@ -202,7 +209,7 @@ def _step(document: dict[str, Any]) -> list[Section]:
     critical = first["batch_over_critical"]
     listing = parts_listing(title, seconds, words, hidden)
     said = () if critical is None else (_critical(first, document["job"]["tokens"]),)
-    return [Section(title, listing=Listing(title, "part", listing.fields, listing.rows, listing.total, said))]
+    return Section(title, listing=replace(listing, notes=said))
 
 
 def _critical(first: dict[str, Any], tokens: int) -> str:

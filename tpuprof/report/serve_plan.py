@@ -42,7 +42,7 @@ def serve_result(plan: ServePlan, *, explained: int | None = None, curve: Sequen
     ]  # fmt: skip
     rejected = [
         {"slice": one.layout.where.name, "split": one.layout.text(), "mesh": one.layout.mesh(), "batch": one.batch,
-         "why": one.why}
+         "kind": one.kind, "why": one.why}
         for one in plan.rejected
     ]  # fmt: skip
     smallest = plan.smallest

@@ -116,7 +116,7 @@ def command(
         output.write(render_plan(curve, page, page, output.form, screen))
         return
     plan = search(job, where, policies=chosen or None, profile=profile, only=_layout(mesh, where))
-    if not plan.candidates:
+    if not plan.candidates and output.form in ("json", "jsonl", "csv"):  # pages say it
         output.note(f"No layout of {where.name} is possible: {plan.rejected[0].why.rstrip('.')}.")
     if rank is not None and rank > len(plan.candidates):
         raise UsageError(f"There is no rank {rank}.", why=f"{len(plan.candidates)} layouts fit.")

@@ -65,7 +65,7 @@ def plan_serving(question: ServeQuestion) -> ServePlan:
             if found:
                 points[layout] = found
     if not points:
-        raise does_not_fit(question.model, question.types, question.slices, [one.why for one in rejected])
+        raise does_not_fit(question.model, question.types, question.slices, rejected)
     best = {layout: _best(found) for layout, found in points.items()}
     best, smallest = _under_load(question, best)
     ranked = sorted(best.values(), key=_rank)
