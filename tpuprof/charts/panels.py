@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tpuprof.charts.drawing import FONT, INK, SOFT, WIDTH, framed
+from tpuprof.charts.drawing import CARD, FONT, INK, SOFT, WIDTH, framed
 
 if TYPE_CHECKING:
     import altair as alt
@@ -141,7 +141,7 @@ def _panel(panel: Panel, x: Axis, start: int) -> list[alt.Chart]:
         return alt.Y("y:Q", scale=scale, axis=drawn)
 
     frame = alt.Chart(alt.Data(values=[{"y": panel.axis.domain[0], "x": x.domain[0]}]))
-    layers.append(frame.mark_point(opacity=0, size=0).encode(x=across, y=place(axis=True)))
+    layers.append(frame.mark_point(color=CARD, opacity=0, size=0).encode(x=across, y=place(axis=True)))
     for level in panel.levels:
         data = alt.Chart(alt.Data(values=[{"y": level.value, "label": level.label}]))
         layers += [

@@ -70,7 +70,8 @@ def pareto_chart(
     for row in every:
         row["x"] = row["latency_s"] * PS_PER_S / scale
     xs, ys = [row["x"] for row in every], [row["y"] for row in every]
-    limit = None if limit_s is None else limit_s * PS_PER_S / scale
+    given = positive({"limit": limit_s}, "limit")
+    limit = None if given is None else given * PS_PER_S / scale
     ends = [*xs, *([limit] if limit and min(xs) / 100 < limit < max(xs) * 100 else [])]
     low, high = min(ends) / 1.25, max(ends) * 1.25
     x_scale = alt.Scale(type="log", domain=[low, high], nice=False)
@@ -107,7 +108,7 @@ def pareto_chart(
     seen = limit is not None and low < limit < high
     layers += _names(shown, x, y, place, limit if seen else None)
     if limit is not None and seen:
-        layers += _limit(limit, f"limit {format_ps((limit_s or 0) * PS_PER_S)}", x)
+        layers += _limit(limit, f"limit {format_ps((given or 0) * PS_PER_S)}", x)
     top = -(-len(slices) // columns) * 16 + 30
     chart = framed(layers, _HEIGHT, _LEFT, _RIGHT, top, _BOTTOM, "pareto")
     return Drawing(chart, _caption(len(shown), len(points), len(beside)))
@@ -152,7 +153,8 @@ def _times(
     values = [value for row in rows for key in keys if (value := positive(row, key))]
     scale, unit = time_unit(max(values) * PS_PER_S)
     low, high = min(values) * PS_PER_S / scale / 1.3, max(values) * PS_PER_S / scale * 1.3
-    limit = None if not limit_s else limit_s * PS_PER_S / scale
+    given = positive({"limit": limit_s}, "limit")
+    limit = None if given is None else given * PS_PER_S / scale
     if limit and low / 10 < limit < high * 10:
         low, high = min(low, limit / 1.2), max(high, limit * 1.2)
     axis = Axis(f"{what} ({unit}, log)", (low, high), log_ticks(low, high), log=True)
@@ -165,7 +167,7 @@ def _times(
         )
         for key in keys for name in [key.split("_")[1]]
     ]  # fmt: skip
-    levels = [Level(limit, f"limit {format_ps((limit_s or 0) * PS_PER_S)}")] if limit and low < limit < high else []
+    levels = [Level(limit, f"limit {format_ps((given or 0) * PS_PER_S)}")] if limit and low < limit < high else []
     return Panel(axis, height, lines, levels)
 
 

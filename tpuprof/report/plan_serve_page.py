@@ -16,6 +16,7 @@ from tpuprof.report.plan_words import (
     derivation_section,
     facts_listing,
     parts_listing,
+    plan_page,
     show_money,
     show_rate,
     show_seconds,
@@ -97,7 +98,7 @@ def _page(document: dict[str, Any], sections: list[Section]) -> Page:
         does = "meets the limits" if limits else "holds the model"
         lead += f" The smallest slice that {does}: {small['slice']}, {plural(small['chips'], 'chip')}."
     severity = "good" if first["meets_sla"] else "warning"
-    return Page(_COMMAND, title, "plan" if first["meets_sla"] else "misses", severity, lead, tuple(sections))
+    return plan_page(_COMMAND, title, "plan" if first["meets_sla"] else "misses", severity, lead, sections)
 
 
 def _named(first: dict[str, Any]) -> str:

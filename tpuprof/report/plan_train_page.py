@@ -16,6 +16,7 @@ from tpuprof.report.plan_words import (
     derivation_section,
     facts_listing,
     parts_listing,
+    plan_page,
     show_alike,
     show_days,
     show_money,
@@ -85,7 +86,7 @@ def scaling_page(document: dict[str, Any]) -> Page:
     known = [row for row in points if row["tokens_per_s"] is not None]
     name = document["model"]["name"]
     if not known:
-        return Page(f"{_COMMAND} --scaling", name, "impossible", "error", "The job fits none of the sizes.",
+        return plan_page(f"{_COMMAND} --scaling", name, "impossible", "error", "The job fits none of the sizes.",
                     (Section("Sizes", listing=_sizes(points)),))  # fmt: skip
     knee = next((row for row in known if row["bound_by"] == "communication"), None)
     last = known[-1]
@@ -102,7 +103,7 @@ def scaling_page(document: dict[str, Any]) -> Page:
     figures = partial(scaling_figure, document)
     tokens = document["job"]["tokens"]
     title = f"{name}, {plural(tokens, 'token')} per step on more and more chips"
-    return Page(f"{_COMMAND} --scaling", title, "curve", "info", lead,
+    return plan_page(f"{_COMMAND} --scaling", title, "curve", "info", lead,
                 (Section("Sizes", listing=_sizes(points), figures=figures),))  # fmt: skip
 
 
@@ -111,8 +112,8 @@ def _page(document: dict[str, Any], sections: list[Section]) -> Page:
     chips = plural(where["chips"], "chip")
     title = f"{document['model']['name']} on {where['slice']} ({chips}), {plural(job['tokens'], 'token')} per step"
     if not document["candidates"]:
-        return Page(_COMMAND, title, "impossible", "error", _why_not(document), tuple(sections))
-    return Page(_COMMAND, title, "plan", "good", _lead(document), tuple(sections))
+        return plan_page(_COMMAND, title, "impossible", "error", _why_not(document), sections)
+    return plan_page(_COMMAND, title, "plan", "good", _lead(document), sections)
 
 
 def _why_not(document: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tpuprof.perfmodel.derivation import Derivation
@@ -11,9 +12,17 @@ from tpuprof.report.listing import Field, Listing, Result, show_count, show_text
 from tpuprof.report.page import Page, Section, page_html, page_markdown, page_text
 from tpuprof.report.render import render_result
 from tpuprof.report.screen import Screen
+from tpuprof.text import clean
 from tpuprof.units import PS_PER_S, UNKNOWN, format_bytes, format_percent, format_ps, format_si
 
 _MILLION, _THOUSAND = 1e6, 1e3
+
+
+def plan_page(
+    command: str, title: str, verdict: str, severity: str, lead: str, sections: Sequence[Section]
+) -> Page:  # fmt: skip
+    """A page whose sentences are clean, as names in them come from files of models and of hardware."""
+    return Page(command, clean(title), verdict, severity, clean(lead), tuple(map(_cleaned, sections)))
 
 
 def show_seconds(value: float | None) -> str:
@@ -134,3 +143,10 @@ def _blank_seconds(value: float | None) -> str:
 
 def _blank_text(value: object) -> str:
     return "" if value is None else show_text(value)
+
+
+def _cleaned(section: Section) -> Section:
+    listing = section.listing
+    if listing is not None:
+        listing = replace(listing, notes=tuple(map(clean, listing.notes)))
+    return replace(section, text=tuple(map(clean, section.text)), listing=listing)
