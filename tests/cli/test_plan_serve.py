@@ -41,7 +41,7 @@ def test_the_tables(run: Run) -> None:
     code, out, _ = run(*ASK, "--sla-tpot", "20ms")
     assert code == 0
     assert "llama3.2-1b on v5e" in out
-    assert "The smallest slice that meets the limits: v5e:1x1, 1 chip." in out
+    assert "The smallest slice that meets the limits: v5e:1x1, 1 chip." in " ".join(out.split())
     for title in ("Latency against throughput", "Under load", "With servers of their own for prompts"):
         assert title in out
 
