@@ -12,7 +12,7 @@ from tpuprof.text import plural
 from tpuprof.units import PS_PER_S, format_bytes, format_percent, format_ps
 
 MOST_CANDIDATES = 10
-_LABEL = 84
+_LABEL = 92
 _GIGA, _MEGA = 1e9, 1e6
 
 

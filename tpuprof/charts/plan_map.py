@@ -77,8 +77,7 @@ def mesh_map_chart(cells: Sequence[Mapping[str, Any]]) -> Drawing:
     opacity = alt.Opacity("strength:Q", scale=alt.Scale(domain=[0, 1], range=[0, 1]), legend=None)
 
     def squares(values: list[dict[str, Any]], **style: Any) -> alt.Chart:
-        made = alt.Chart(alt.Data(values=values)).mark_rect(**style)
-        return made.encode(x=x, x2="x2:Q", y=y, y2="y2:Q", description="about:N", tooltip=tooltip)
+        return alt.Chart(alt.Data(values=values)).mark_rect(**style).encode(x=x, x2="x2:Q", y=y, y2="y2:Q")
 
     def texts(values: list[dict[str, Any]], key: str, dy: float, **style: Any) -> alt.Chart:
         made = alt.Chart(alt.Data(values=values)).mark_text(dy=dy, **style)
@@ -86,18 +85,19 @@ def mesh_map_chart(cells: Sequence[Mapping[str, Any]]) -> Drawing:
             x=alt.X("middle:Q", scale=x_scale, axis=None),
             y=alt.Y("centre:Q", scale=y_scale, axis=None),
             text=f"{key}:N",
-            description="about:N",
-            tooltip=tooltip,
         )
 
     layers: list[alt.Chart] = [
-        squares([row for row in data if not row["possible"]], fill=_STRIPE, stroke=LINE, strokeWidth=1),
+        squares([row for row in data if not row["possible"]], fill=_STRIPE),
         squares(possible, fill=_EXPOSED).encode(opacity=opacity),
-        squares(possible, fill="transparent", stroke=LINE, strokeWidth=1),
-        squares([row for row in possible if row["best"]], fill="transparent", stroke=INK, strokeWidth=2.5),
         texts(possible, "share", -8, color=INK, fontSize=FONT, fontWeight="bold"),
         texts(possible, "time", 9, color=INK, fontSize=FONT - 2),
         texts([row for row in data if not row["possible"]], "kind", 0, color=SOFT, fontSize=FONT - 2),
+        # Above all of a cell, so that it answers wherever one points.
+        squares(data, fill="transparent", stroke=LINE, strokeWidth=1).encode(description="about:N", tooltip=tooltip),
+        squares([row for row in possible if row["best"]], fill="transparent", stroke=INK, strokeWidth=2.5).encode(
+            description="about:N", tooltip=tooltip
+        ),
     ]
     layers += _axes(columns, rows, wide, (width, height))
     chart = framed(layers, height, _LEFT, _RIGHT, _TOP, _BOTTOM, "meshmap")
