@@ -41,7 +41,7 @@ def test_a_step_is_its_parts_and_each_exposed_collective() -> None:
     ]  # fmt: skip
     assert pieces[2]["about"].endswith(": FSDP, gather weights (exposed) 100 ms, 10.0 %")
     heads = rows(spec_of(drawing), 1)
-    assert heads[0]["label"] == "1. fsdp=4 tensor=2  ·  keeps block-inputs"
+    assert heads[0]["label"] == "1. fsdp=4 tensor=2  ·  remat block-inputs"
     assert heads[0]["text"] == "1 s  ·  MFU 50.0 %"
     (span,) = rows(spec_of(drawing), 3)
     assert (span["x"], span["x2"]) == (0.8, 1.3)
@@ -87,7 +87,7 @@ def test_every_part_of_a_plan_has_a_label_and_a_colour_of_the_palette() -> None:
     looks = [*TIMES.values(), *EXPOSED.values(), *MEMORY.values()]
     assert {tone for _, tone in looks} <= set(LOOKS)
     assert set(PARTS) - {"communication", "network"} <= set(TIMES)
-    training = [TIMES[name][1] for name in PARTS if name in TIMES and name != "overhead"]
+    training = [TIMES[name][1] for name in PARTS if name in TIMES and name not in ("overhead", "head")]
     training += [tone for _, tone in EXPOSED.values()]
     assert len(set(training)) == len(training)  # two parts of one step never share a colour
     assert {family_of(name) for name in COLLECTIVES} == set(EXPOSED)

@@ -90,7 +90,7 @@ def _label(row: Mapping[str, Any]) -> str:
     """Rank, slice and split of a candidate."""
     where = [row.get("layout")] if "layout" in row else [row.get("slice"), row.get("split")]
     told = " ".join(str(part) for part in where if part)
-    more = [f"keeps {row['remat']}"] if row.get("remat") else []
+    more = [f"remat {row['remat']}"] if row.get("remat") else []
     batch = number(row.get("batch"))
     more += [f"batch {batch:,.0f}"] if batch is not None else []
     rank = number(row.get("rank"))

@@ -43,8 +43,8 @@ _HELP = {
 }
 _MEMORY = ("weights", "gradients", "optimizer", "activations", "gathered", "workspace")
 _NOTE_MEMORY = (
-    "Per device. Gathered: whole weights of the layer at work and the next one. Workspace: the larger of a layer's "
-    "backward pass and the logits. Fragmentation and the program itself come on top."
+    "Gathered: weights that are whole for a while. Workspace: what a layer's backward pass or the logits need beside. "
+    "Fragmentation and the program itself come on top."
 )
 
 
@@ -131,7 +131,7 @@ def _lead(document: dict[str, Any]) -> str:
     held, usable = first["memory_bytes"]["total"], first["usable_bytes"]
     memory = format_bytes(held, 3) if usable is None else f"{format_bytes(held, 3)} of {format_bytes(usable, 3)}"
     lead = (
-        f"{first['layout']}, keeping {first['remat']}: a step takes {show_seconds(first['step_time_s'])} "
+        f"{first['layout']}, remat {first['remat']}: a step takes {show_seconds(first['step_time_s'])} "
         f"({show_seconds(first['low_s'])} to {show_seconds(first['high_s'])}), MFU {show_share(first['mfu'])}, "
         f"{memory} per device"
     )
@@ -182,7 +182,7 @@ def _ranking(document: dict[str, Any], layout: Field) -> Listing:
         Field("step_time_s", "step", show_seconds, right=True), Field("mfu", "MFU", show_share, right=True),
         Field("memory_bytes.total", "memory", show_size, right=True, rank=1),
         Field("exposed_fraction", "exposed", show_share, right=True, rank=3),
-        Field("remat", "keeps", rank=4),
+        Field("remat", "remat", rank=4),
         Field("tokens_per_s_per_chip", "tok/s/chip", show_rate, right=True, rank=5),
         *([Field("days", "days", show_days, right=True, rank=2)] if budget else []),
         Field("cost_usd", "cost" if budget else "$/step", show_money, right=True, rank=6),

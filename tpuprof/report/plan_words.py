@@ -122,7 +122,12 @@ def derivation_section(title: str, found: Mapping[str, Derivation]) -> Section:
 
 
 def render_plan(result: Result, brief: Page, full: Page, form: str, screen: Screen | None = None) -> str:
-    """A plan in one of ``PLAN_FORMATS``: the short page for terminals, the full one for documents."""
+    """A plan in one of ``PLAN_FORMATS``: the short page for terminals, the full one for documents.
+
+    Listings of the result stand before the sections of either page.
+    """
+    before = tuple(_cleaned(Section(listing.title, listing=listing)) for listing in result.listings)
+    brief, full = (replace(page, sections=(*before, *page.sections)) for page in (brief, full))
     if form == "html":
         return page_html(full)
     if form == "md":

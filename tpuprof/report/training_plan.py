@@ -118,7 +118,7 @@ def explanation(plan: Plan, rank: int, budget: float | None, price: float | None
     """Every number of one candidate with its derivation, as text, Markdown or JSON."""
     one = plan.candidates[rank - 1]
     found = explain(plan, one, budget, price)
-    name = f"{rank}. {one.step.layout.text()}, keeping {one.job.policy.name}"
+    name = f"{rank}. {one.step.layout.text()}, remat {one.job.policy.name}"
     if form == "json":
         parts = {key: derivation_document(answer, "plan train --explain", key) for key, answer in found.items()}
         return to_json({**_head(plan, budget), "rank": rank, "candidate": candidate_row(plan, one, rank, budget, price),
