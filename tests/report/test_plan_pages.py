@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -18,10 +19,11 @@ from tpuprof.plan.train_layout import Job
 from tpuprof.plan.train_scaling import strong_scaling
 from tpuprof.plan.train_search import Plan, search
 from tpuprof.report import plan_figures
+from tpuprof.report.listing import Field, Listing
 from tpuprof.report.page import Page, page_html, page_markdown, page_text
 from tpuprof.report.plan_serve_page import serve_brief, serve_page
 from tpuprof.report.plan_train_page import scaling_page, train_brief, train_page
-from tpuprof.report.plan_words import show_days, show_money, show_rate, show_tokens
+from tpuprof.report.plan_words import render_plan, show_days, show_money, show_rate, show_tokens
 from tpuprof.report.screen import Screen
 from tpuprof.report.serve_plan import serve_result
 from tpuprof.report.training_plan import plan_result, scaling_result
@@ -139,6 +141,27 @@ def test_a_browser_gets_one_file_with_charts_and_every_derivation(plan: Plan, do
     assert "Derivation of" not in page_html(train_page(document))
 
 
+def test_a_named_profile_is_named_with_its_constants(document: dict[str, Any]) -> None:
+    stored = {"name": "ours", "path": "ours.toml", "created": "2026-01-02", "source": None,
+              "constants": {"chips.v5p.matmul": 0.8123456}}  # fmt: skip
+    named = {**document, "profile": {**document["profile"], "stored": stored}}
+    said = "Profile ours (ours.toml, made 2026-01-02): source not stated; its constants: chips.v5p.matmul 0.8123."
+    assert said in " ".join(page_text(train_brief(named), Screen(100)).split())
+    assert f"| named profile | {said} |" in page_markdown(train_page(named))
+    assert "named profile" not in page_markdown(train_page(document))
+
+
+def test_listings_of_a_result_come_first(plan: Plan) -> None:
+    result = plan_result(plan, top=2)
+    listing = Listing("What a run showed", "row", (Field("a", "a"),), [{"a": "measured"}], 1)
+    document = result.document
+    brief, full = train_brief(document), train_page(document)
+    for form in ("table", "md", "html"):
+        text = render_plan(replace(result, listings=(listing,)), brief, full, form)
+        assert text.index("What a run showed") < text.index("Layouts by step time")
+    assert render_plan(result, brief, full, "csv").startswith("rank,layout,")
+
+
 def test_without_the_extra_the_page_says_how_to_get_charts_and_keeps_the_map(
     document: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,6 +225,14 @@ def test_serving_has_the_same_three_views(served: tuple[ServeQuestion, dict[str,
     assert sum(row["seconds"] for row in section.listing.rows) == pytest.approx(
         document["candidates"][0]["average_step_s"]
     )
+
+
+def test_an_engine_is_an_assumption(served: tuple[ServeQuestion, dict[str, Any], Any]) -> None:
+    _, document, _ = served
+    assert "| engine |" not in page_markdown(serve_page(document))
+    engine = {"attention": 0.3, "tile": 128, "source": "a public trace"}
+    known = {**document, "assumptions": {**document["assumptions"], "engine": engine}}
+    assert "| engine | attention 0.3, tile 128; a public trace |" in page_markdown(serve_page(known))
 
 
 def test_missed_limits_are_a_warning(served: tuple[ServeQuestion, dict[str, Any], Any]) -> None:

@@ -17,6 +17,7 @@ from tpuprof.charts.drawing import (
     legend_columns,
     log_ticks,
     need_charts,
+    overlap,
     positive,
     shortened,
     text_width,
@@ -206,7 +207,7 @@ def _names(
             start = across + 9 if side == "left" else across - 9 - wide
             box = (start, down + lower - 7, start + wide, down + lower + 7)
             inside = min(box[:2]) >= 0 and box[2] <= room and box[3] <= _HEIGHT
-            if inside and not any(box[0] < o[2] and o[0] < box[2] and box[1] < o[3] and o[1] < box[3] for o in taken):
+            if inside and not any(overlap(box, other) for other in taken):
                 taken.append(box)
                 before = row["slice"]
                 style: dict[str, Any] = {"align": side, "dx": 9 if side == "left" else -9, "dy": lower}

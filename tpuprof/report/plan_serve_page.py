@@ -268,10 +268,19 @@ def _assumptions(document: dict[str, Any]) -> Section:
         ("memory", f"{format_percent(assumed['memory_fraction'], 0)} of what the runtime leaves may be filled"),
         ("collectives", f"{assumed['collectives']}; {format_percent(assumed['overlap'], 0)} of them may hide behind "
                         "matmuls"),
+        ("engine", _engine(assumed.get("engine"))),
         ("requests", "of equal length, served first come first served and never evicted"),
         ("left out", "scales of quantised weights, prefix caches, speculative decoding, uneven use of experts"),
     ]  # fmt: skip
     return Section("What is assumed", listing=facts_listing("What is assumed", facts))
+
+
+def _engine(engine: dict[str, Any] | None) -> str:
+    """What is known of an engine's ways, where the plan goes by them."""
+    if not engine:
+        return ""
+    shown = ", ".join(f"{name} {value:.4g}" for name, value in engine.items() if not isinstance(value, str))
+    return f"{shown}; {engine['source']}" if engine.get("source") else shown
 
 
 def _yes(value: bool) -> str:

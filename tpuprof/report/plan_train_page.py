@@ -56,10 +56,11 @@ def train_brief(document: dict[str, Any]) -> Page:
         profile = document["profile"]
         basis = (
             f"Efficiencies: {profile['name']}, {profile['source']}; computation is known to "
-            f"+-{format_percent(profile['spread'], 0)}."
+            f"+-{format_percent(profile['spread'], 0)}.",
+            *filter(None, (_stored(profile),)),
+            "--explain 1 derives every number; -o plan.html or plan.md makes a document with all assumptions.",
         )
-        closing = "--explain 1 derives every number; -o plan.html or plan.md makes a document with all assumptions."
-        sections.append(Section("Basis", (basis, closing)))
+        sections.append(Section("Basis", basis))
     return _page(document, sections)
 
 
@@ -292,6 +293,7 @@ def _assumptions(document: dict[str, Any]) -> Section:
     shares = profile["overlap"]
     facts = [
         ("profile", f"{profile['name']}: {profile['source']}"),
+        ("named profile", _stored(profile)),
         ("reached of the hardware", f"matmuls {format_percent(profile['matmul'], 0)} of the peak, attention "
                                     f"{format_percent(profile['attention'], 0)}, memory "
                                     f"{format_percent(profile['memory'], 0)} of its bandwidth"),
@@ -303,6 +305,17 @@ def _assumptions(document: dict[str, Any]) -> Section:
         *(tuple(sentence.split(": ", 1)) for sentence in document["assumptions"]),
     ]  # fmt: skip
     return Section("What is assumed", listing=facts_listing("What is assumed", facts))
+
+
+def _stored(profile: dict[str, Any]) -> str:
+    """A named profile in one line: its constants, and what they rest on; empty if the built-in one was used."""
+    stored = profile.get("stored")
+    if stored is None:
+        return ""
+    listed = ", ".join(f"{name} {value:.4g}" for name, value in stored["constants"].items()) or "none"
+    made = f", made {stored['created']}" if stored["created"] else ""
+    source = stored["source"] or "source not stated"
+    return f"Profile {stored['name']} ({stored['path']}{made}): {source}; its constants: {listed}."
 
 
 def _sizes(points: list[dict[str, Any]]) -> Listing:
