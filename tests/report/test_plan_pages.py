@@ -145,7 +145,7 @@ def test_a_named_profile_is_named_with_its_constants(document: dict[str, Any]) -
     stored = {"name": "ours", "path": "ours.toml", "created": "2026-01-02", "source": None,
               "constants": {"chips.v5p.matmul": 0.8123456}}  # fmt: skip
     named = {**document, "profile": {**document["profile"], "stored": stored}}
-    said = "Profile ours (ours.toml, made 2026-01-02): source not stated; its constants: chips.v5p.matmul 0.8123."
+    said = "profile ours (ours.toml, made 2026-01-02): source not stated; its constants: chips.v5p.matmul 0.8123"
     assert said in " ".join(page_text(train_brief(named), Screen(100)).split())
     assert f"| named profile | {said} |" in page_markdown(train_page(named))
     assert "named profile" not in page_markdown(train_page(document))

@@ -315,7 +315,7 @@ def _stored(profile: dict[str, Any]) -> str:
     listed = ", ".join(f"{name} {value:.4g}" for name, value in stored["constants"].items()) or "none"
     made = f", made {stored['created']}" if stored["created"] else ""
     source = stored["source"] or "source not stated"
-    return f"Profile {stored['name']} ({stored['path']}{made}): {source}; its constants: {listed}."
+    return f"profile {stored['name']} ({stored['path']}{made}): {source}; its constants: {listed}"
 
 
 def _sizes(points: list[dict[str, Any]]) -> Listing:
