@@ -87,7 +87,7 @@ def scaling_page(document: dict[str, Any]) -> Page:
     known = [row for row in points if row["tokens_per_s"] is not None]
     name = document["model"]["name"]
     if not known:
-        return plan_page(f"{_COMMAND} --scaling", name, "impossible", "error", "The job fits none of the sizes.",
+        return plan_page(f"{_COMMAND} --scaling", name, "no plan", "error", "The job fits none of the sizes.",
                     (Section("Sizes", listing=_sizes(points)),))  # fmt: skip
     knee = next((row for row in known if row["bound_by"] == "communication"), None)
     last = known[-1]
@@ -113,7 +113,7 @@ def _page(document: dict[str, Any], sections: list[Section]) -> Page:
     chips = plural(where["chips"], "chip")
     title = f"{document['model']['name']} on {where['slice']} ({chips}), {plural(job['tokens'], 'token')} per step"
     if not document["candidates"]:
-        return plan_page(_COMMAND, title, "impossible", "error", _why_not(document), sections)
+        return plan_page(_COMMAND, title, "no plan", "error", _why_not(document), sections)
     return plan_page(_COMMAND, title, "plan", "good", _lead(document), sections)
 
 
