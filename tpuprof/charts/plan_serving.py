@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from tpuprof.charts.drawing import (
@@ -195,6 +196,8 @@ def _names(
     room = WIDTH - _LEFT - _RIGHT
     spots = [place(row["x"], row["y"]) for row in points]
     taken = [(across - 6, down - 6, across + 6, down + 6) for across, down in spots]
+    for (x1, y1), (x2, y2) in pairwise(spots):  # the steps of the line
+        taken += [(x1, y1 - 1, x2, y1 + 1), (x2 - 1, min(y1, y2), x2 + 1, max(y1, y2))]
     if limit is not None:
         across, _ = place(limit, 0)
         taken.append((across - 2, 0, across + 2, _HEIGHT))
