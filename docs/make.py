@@ -5,6 +5,7 @@ python docs/make.py                    writes docs/cli.md, tables.md and sidecar
 python docs/make.py --check            says which of them are out of date; exit code 1 if any
 python docs/make.py --picture RUN      writes docs/images/report.svg from the report of a run
 python docs/make.py --charts RUN       writes docs/images/roofline.svg and ladder.svg from it
+python docs/make.py --plans            writes the charts of docs/planner.md and serving.md (about 10 s)
 """
 
 from __future__ import annotations
@@ -170,6 +171,48 @@ def charts(run: str) -> dict[str, str]:
     return {f"{name}.svg": to_svg(d.chart) for name, d in drawings.items() if d.chart is not None}
 
 
+def plans() -> dict[str, str]:
+    """The charts of the examples in planner.md and serving.md as SVG, by file name."""
+    from tpuprof.charts import (
+        load_chart,
+        mesh_map_chart,
+        pareto_chart,
+        plan_memory_chart,
+        plan_steps_chart,
+        scaling_chart,
+        to_svg,
+    )
+    from tpuprof.hardware import chip, make_slice, parse_slice
+    from tpuprof.plan import load_model, remat_policy
+    from tpuprof.plan.serve import ServeQuestion, Sla, Types, Workload, load_curve, plan_serving
+    from tpuprof.plan.train_layout import Job
+    from tpuprof.plan.train_scaling import strong_scaling
+    from tpuprof.plan.train_search import search
+    from tpuprof.report.serve_plan import serve_result
+    from tpuprof.report.training_plan import plan_result, scaling_result
+
+    policy = remat_policy("block-inputs")
+    book = plan_result(search(Job(load_model("llama3-70b"), 1024, 4096, policy), parse_slice("v5p:16x16x32"))).document
+    small = Job(load_model("llama3-8b"), 64, 4096, policy)
+    points = scaling_result(small, strong_scaling(small, parse_slice("v5p:8x8x8"))).document["points"]
+    v5e = chip("v5e")
+    slices = tuple(make_slice(v5e, shape) for shape in ((2, 2), (2, 4), (4, 4), (4, 8)))
+    question = ServeQuestion(
+        load_model("llama3-70b"), slices, Workload(8192, 512), types=Types("int8", "int8"), sla=Sla(tpot_s=0.06)
+    )
+    plan = plan_serving(question)
+    served = serve_result(plan, curve=load_curve(question, plan.candidates[0])).document
+    drawings = {
+        "plan_steps": plan_steps_chart(book["candidates"][:5]),
+        "plan_memory": plan_memory_chart(served["candidates"][:5]),
+        "plan_map": mesh_map_chart(book["mesh_map"]),
+        "plan_scaling": scaling_chart(points),
+        "plan_pareto": pareto_chart(served["pareto"], served["candidates"], 0.06),
+        "plan_load": load_chart(served["load_curve"], None, 0.06),
+    }
+    return {f"{name}.svg": to_svg(d.chart) for name, d in drawings.items() if d.chart is not None}
+
+
 def _subcommands(group: click.Group, path: str, level: int = 3) -> list[str]:
     """The options that all subcommands share, once; then every subcommand with its own."""
     from tpuprof.cli.commands import group as commands
@@ -233,14 +276,16 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--picture", metavar="RUN")
     parser.add_argument("--charts", metavar="RUN")
+    parser.add_argument("--plans", action="store_true")
     arguments = parser.parse_args()
     sys.path.insert(0, str(DOCS.parent))
     if arguments.picture:
         PICTURE.parent.mkdir(exist_ok=True)
         PICTURE.write_text(picture(arguments.picture), encoding="utf-8")
         return 0
-    if arguments.charts:
-        for name, svg in charts(arguments.charts).items():
+    if arguments.charts or arguments.plans:
+        made = plans() if arguments.plans else charts(arguments.charts)
+        for name, svg in made.items():
             (PICTURE.parent / name).write_text(svg + "\n", encoding="utf-8")
         return 0
     stale = 0

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.charts.plans import cell, load, serve, size, train
 from tests.charts.samples import HOSTILE, MS, OPS, ROOFLINE, op
 from tpuprof import charts
 from tpuprof.charts import Drawing, charts_available, drawing, roofline_chart, themed, to_svg
@@ -32,6 +33,20 @@ DRAWINGS: dict[str, Callable[[], Drawing]] = {
     "cores": lambda: charts.device_parts_chart([{"device": HOSTILE, "parts": PARTS}] * 40),
     "collectives": lambda: charts.collectives_chart([COLLECTIVE] * 20),
     "times": lambda: charts.step_time_chart([1e9, 2e9, 2.1e9]),
+    "plan steps": lambda: charts.plan_steps_chart([train(layout=HOSTILE, remat=HOSTILE, exposed={HOSTILE: 0.1})]),
+    "plan memory": lambda: charts.plan_memory_chart([serve(where=HOSTILE, split=HOSTILE)] * 20),
+    "mesh map": lambda: charts.mesh_map_chart(
+        [cell(1, 4, 1.0, layout=HOSTILE), cell(2, 4, None, why=HOSTILE, kinds=[HOSTILE])]
+    ),
+    "scaling": lambda: charts.scaling_chart(
+        [size(8, 1e5, "communication", layout=HOSTILE), size(16, 2e5), size(32, None, reason=HOSTILE)]
+    ),
+    "pareto": lambda: charts.pareto_chart(
+        [serve(where=HOSTILE, split=HOSTILE, tpot_s=0.01 * at, tokens_per_s_per_chip=at) for at in range(1, 40)],
+        [serve(where=f"{at}{HOSTILE}", tokens_per_s_per_chip=0.5) for at in range(40)],
+        0.02,
+    ),
+    "load": lambda: charts.load_chart([load(at / 10) for at in range(1, 11)], 1.5, 0.03),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -61,7 +62,7 @@ def test_json_holds_the_contract(run: Run) -> None:
     assert all(set(one) >= {"mesh", "why"} and one["why"] for one in document["rejected"])
 
 
-@pytest.mark.parametrize("form", ["table", "md", "csv", "jsonl"])
+@pytest.mark.parametrize("form", ["table", "md", "csv", "jsonl", "html"])
 def test_views(run: Run, form: str) -> None:
     code, out, _ = run(*GIVEN, "--mesh", "fsdp=64", "--format", form)
     assert code == 0
@@ -77,6 +78,19 @@ def test_explain_derives_the_numbers(run: Run) -> None:
     document = json.loads(out)
     assert document["derivations"]["step"]["answer"]["value"] == document["candidate"]["step_time_s"]
     assert run(*GIVEN, "--mesh", "fsdp=16,tensor=4", "--explain", "1", "--format", "md")[0] == 0
+    code, out, _ = run(*GIVEN, "--mesh", "fsdp=16,tensor=4", "--explain", "1", "--format", "html")
+    assert code == 0
+    assert "<h2>Derivation of candidate 1</h2>" in out
+    assert "<td>critical-batch</td>" in out
+
+
+def test_the_suffix_of_the_file_decides_and_nothing_is_replaced_unasked(run: Run, tmp_path: Path) -> None:
+    target = tmp_path / "plan.html"
+    assert run(*GIVEN, "--mesh", "fsdp=64", "-o", str(target))[0] == 0
+    assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
+    code, _, err = run(*GIVEN, "--mesh", "fsdp=64", "-o", str(target))
+    assert code == 2
+    assert "The output file exists." in err
 
 
 def test_the_curve_over_sizes(run: Run) -> None:
@@ -85,6 +99,7 @@ def test_the_curve_over_sizes(run: Run) -> None:
     points = json.loads(out)["points"]
     assert [point["chips"] for point in points] == [4, 8, 16, 32, 64, 128, 256]
     assert all(point["layout"] or point["reason"] for point in points)
+    assert json.loads(out)["job"]["tokens"] == 2097152
 
 
 @pytest.mark.parametrize(
@@ -93,6 +108,20 @@ def test_the_curve_over_sizes(run: Run) -> None:
         (("--chip", "v99"), "v99"),
         (("--topology", "3x3x3"), "no slice of shape 3x3x3"),
         (("--topology", "ring"), "no topology"),
+        (("--topology", "0x4x4"), "Every axis has at least one chip"),
+        (("--topology", "99999x99999x99999"), "no slice of shape 99999x99999x99999"),
+        (("--chip", "H100-SXM"), "not joined to others by a torus of links"),
+        (("--slices", "0"), "'--slices': 0 is not in the range"),
+        (("--batch-tokens", "nan"), "'nan' is no number of things"),
+        (("--batch-tokens", "1e30"), "'1e30' is too large"),
+        (("--batch-tokens", "1e13"), "A batch of 1e+13 tokens is not possible"),
+        (("--seq", "99999999999"), "Sequences of 99999999999 tokens"),
+        (("--tokens", "0"), "token budget is 0"),
+        (("--tokens", "1e300"), "'1e300' is too large"),
+        (("--price", "inf"), "price is inf"),
+        (("--mesh", "fsdp=0"), "The mesh axis fsdp has 0 devices"),
+        (("--mesh", "fsdp=1e99"), "'fsdp=1e99' is no mesh axis"),
+        (("--overlap", "nan"), "share of nan cannot overlap"),
         (("--topology", "4x4x4", "--chips", "64"), "given twice"),
         (("--batch-tokens", "100"), "less than one sequence"),
         (("--batch-tokens", "0"), "batch of 0 tokens"),
@@ -155,10 +184,68 @@ def test_a_batch_smaller_than_the_data_axes_is_a_reason(run: Run) -> None:
         "--mesh", "fsdp=64", "--json",
     )  # fmt: skip
     assert code == 0
-    assert "No layout of v5p:4x4x4 is possible: only 1 sequences for 64 replicas" in err
+    assert "No layout of v5p:4x4x4 is possible: only 1 sequence for 64 replicas" in err
     document = json.loads(out)
     assert document["candidates"] == []
     assert document["rejected"][0]["mesh"] == {"fsdp": 64, "zero": 3}
+
+
+@pytest.mark.parametrize(
+    ("mesh", "kinds", "said"),
+    [
+        ("tensor=64", ["heads"], "Choose a tensor degree that divides the heads."),
+        ("fsdp=32", ["devices"], "The axes of --mesh have to multiply to the devices of the slice."),
+        ("pipeline=64", ["layers"], "leave pipeline out of --mesh"),
+        ("fsdp=64,expert=2", ["experts"], "the model has no experts to split"),
+        ("fsdp=64,accumulation=8", ["batch"], "Give more --batch-tokens"),
+    ],
+)
+def test_an_impossible_layout_is_a_row_and_a_sentence(run: Run, mesh: str, kinds: list[str], said: str) -> None:
+    code, out, err = run(*GIVEN, "--mesh", mesh, "--json")
+    assert code == 0
+    assert json.loads(out)["rejected"][0]["kinds"] == kinds
+    assert "is possible" in err
+    code, out, err = run(*GIVEN, "--mesh", mesh)
+    assert (code, err) == (0, "")
+    assert said in " ".join(out.split())
+    assert run(*GIVEN, "--mesh", mesh, "--format", "html")[0] == 0
+
+
+CONFIG: dict[str, Any] = {
+    "model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 2, "num_attention_heads": 32,
+    "intermediate_size": 14336, "vocab_size": 128256,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.json", "[" * 100_000, "The model file is no JSON."),
+        ("b.toml", "layers = [", "The model file is no TOML."),
+        ("c.json", "[1, 2]", "The model file holds no table."),
+        ("d.json", json.dumps(CONFIG | {"model_type": "mamba"}), "'mamba' is no model type that is known."),
+        ("e.json", json.dumps(CONFIG | {"hidden_size": -4096}), "d_model must be a whole number from 1, not -4096"),
+        ("f.json", json.dumps(CONFIG | {"num_hidden_layers": 10**11}), "100,000,000,000 layers are too many"),
+        ("g.json", json.dumps(CONFIG | {"num_attention_heads": 31}), "4096 does not divide into 31 heads"),
+        ("h.json", json.dumps(CONFIG | {"num_hidden_layers": True}), "layers must be a whole number from 1, not True"),
+        ("i.json", '{"model_type": "llama", "hidden_size": 1e999}', "The model has no layers."),
+        ("j.toml", "layers = 2\nmystery = 1", "mystery"),
+    ],
+)
+def test_model_files_that_make_no_sense(run: Run, tmp_path: Path, name: str, text: str, said: str) -> None:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    code, out, err = run("plan", "train", str(path), *GIVEN[3:])
+    assert (code, out) == (2, "")
+    assert said in err
+    assert str(path) in err
+    assert "internal error" not in err
+
+
+def test_a_name_with_its_owner_finds_the_model(run: Run) -> None:
+    code, _, err = run("plan", "train", "meta-llama/Meta-Llama-3-70B", *GIVEN[3:])
+    assert code == 2
+    assert "Did you mean llama3-70b?" in err
 
 
 def test_validate_gives_every_row(run: Run) -> None:

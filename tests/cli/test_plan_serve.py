@@ -41,14 +41,28 @@ def test_the_tables(run: Run) -> None:
     code, out, _ = run(*ASK, "--sla-tpot", "20ms")
     assert code == 0
     assert "llama3.2-1b on v5e" in out
-    assert "The smallest slice that meets the limits: v5e:1x1, 1 chip." in out
+    assert "The smallest slice that meets the limits: v5e:1x1, 1 chip." in " ".join(out.split())
     for title in ("Latency against throughput", "Under load", "With servers of their own for prompts"):
         assert title in out
+
+
+def test_the_page_has_the_curve_and_the_derivation(run: Run) -> None:
+    code, out, _ = run(*ASK, "--format", "html", "--candidate", "2")
+    assert code == 0
+    assert "<h2>Candidate 1 under more and more load</h2>" in out
+    assert "<h2>Derivation of candidate 2</h2>" in out
+    assert out.count("<svg") == 4
+    _, out, _ = run(*ASK, "--json", "--load-curve", "--chips", "1")
+    curve = json.loads(out)["load_curve"]
+    assert [row["load"] for row in curve] == pytest.approx([0.1, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0])
+    assert curve[0]["ttft_p50_s"] < curve[-1]["ttft_p50_s"]
+    assert curve[0]["tpot_p50_s"] < curve[-1]["tpot_p50_s"]
 
 
 def test_markdown_and_csv(run: Run) -> None:
     _, out, _ = run(*ASK, "--format", "md", "--explain", "--candidate", "2")
     assert "### decode-step:" in out
+    assert "### What is assumed" in out
     _, out, _ = run(*ASK, "--format", "csv")
     assert out.startswith("rank,slice,chips,split,batch,")
 
@@ -70,6 +84,18 @@ def test_markdown_and_csv(run: Run) -> None:
         (("--token-budget", "0"), "The token budget is 0"),
         (("--sla-ttft", "-1s"), "must be positive"),
         (("--load", "nan"), "The load is nan"),
+        (("--rate", "inf"), "The rate of requests is inf"),
+        (("--generate", "999999"), "An answer of 999,999 tokens is too long"),
+        (("--prompt", "99999999"), "tokens is too long"),
+        (("--sla-tpot", "nan"), "is no quantity"),
+        (("--sla-ttft", "0"), "must be above zero"),
+        (("--overlap", "2"), "The overlap is 2"),
+        (("--memory-fraction", "0"), "The share of the memory is 0"),
+        (("--step-overhead", "-1s"), "must be positive"),
+        (("--price", "0USD/h"), "must be positive"),
+        (("--chips", "0"), "Slices nearby have 1 chip."),
+        (("--chips", "99999999"), "is no list of counts"),
+        (("--batch", "9999"), "do not fit the 15.22 GB of a device"),
         (("--memory-efficiency", "1.5"), "The share of the memory bandwidth is 1.5"),
     ],
 )
@@ -87,7 +113,12 @@ def test_errors(run: Run, words: tuple[str, ...], message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "message"), [("llama9", "There is no model 'llama9'"), ("llama3-405b", "cannot be served on v5e:1x1")]
+    ("model", "message"),
+    [
+        ("llama9", "There is no model 'llama9'"),
+        ("llama3-405b", "cannot be served on v5e:1x1"),
+        ("deepseek-v3", "Weights ("),
+    ],
 )
 def test_models_that_cannot_be_planned(run: Run, model: str, message: str) -> None:
     code, _, err = run(*ASK[:2], model, *ASK[3:])

@@ -50,7 +50,7 @@ def test_losers_say_why(plan: Plan) -> None:
     for one in plan.candidates[1:]:
         assert "slower: " in why(one, first) or "as fast as the first" in why(one, first)
     slow = plan.candidates[-1]
-    assert why(slow, first).startswith(f"{slow.seconds / first.seconds - 1:.1%} slower")
+    assert why(slow, first).startswith(f"{100 * (slow.seconds / first.seconds - 1):.1f} % slower")
 
 
 def test_only_one_layout_is_judged_as_it_is() -> None:

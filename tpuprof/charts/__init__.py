@@ -15,6 +15,10 @@ from tpuprof.charts.accuracy import accuracy_chart
 from tpuprof.charts.collectives import collectives_chart
 from tpuprof.charts.drawing import Drawing, charts_available
 from tpuprof.charts.partition import device_parts_chart, step_parts_chart
+from tpuprof.charts.plan_bars import plan_memory_chart, plan_steps_chart
+from tpuprof.charts.plan_map import mesh_map_chart
+from tpuprof.charts.plan_scaling import scaling_chart
+from tpuprof.charts.plan_serving import load_chart, pareto_chart
 from tpuprof.charts.roofline import roofline_chart
 from tpuprof.charts.steptime import step_time_chart
 from tpuprof.charts.svg import to_svg
@@ -32,7 +36,13 @@ __all__ = [
     "delta_chart",
     "device_parts_chart",
     "ladder_chart",
+    "load_chart",
+    "mesh_map_chart",
+    "pareto_chart",
+    "plan_memory_chart",
+    "plan_steps_chart",
     "roofline_chart",
+    "scaling_chart",
     "step_parts_chart",
     "step_time_chart",
     "themed",

@@ -11,8 +11,8 @@ from tpuprof.charts.drawing import (
     LINE,
     WIDTH,
     Drawing,
-    decades,
     framed,
+    log_ticks,
     need_charts,
     positive,
     shortened,
@@ -72,7 +72,7 @@ def collectives_chart(collectives: Sequence[Mapping[str, Any]]) -> Drawing:
     ]  # fmt: skip
     labels = [what for what, _, _, _ in _MARKS.values()]
     y = alt.Y("row:O", axis=None, scale=alt.Scale(paddingInner=0.3))
-    axis = alt.Axis(title=f"mean time of one ({unit}, log scale)", values=_ticks(low, high), format=",~f")
+    axis = alt.Axis(title=f"mean time of one ({unit}, log scale)", values=log_ticks(low, high), format=",~f")
     x = alt.X("value:Q", axis=axis, scale=alt.Scale(type="log", domain=[low, high], nice=False))
     rows = alt.Chart(alt.Data(values=spans))
     share_x = WIDTH - _LEFT - _RIGHT + 12
@@ -125,14 +125,6 @@ def _known(row: Mapping[str, Any]) -> dict[str, Any] | None:
         "predicted_ps": predicted,
         "expected_ps": positive(row, "expected_ps"),
     }
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Powers of ten, and 2, 3 and 5 between them where there are few."""
-    few = decades(low / 10, high)
-    if len(few) > 3:
-        return decades(low, high)
-    return [tick for ten in few for tick in (ten, 2 * ten, 3 * ten, 5 * ten) if low <= tick <= high]
 
 
 def _caption(shown: int, predicted: int, total: int) -> str:

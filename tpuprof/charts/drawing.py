@@ -104,6 +104,14 @@ def decades(low: float, high: float) -> list[float]:
     return [float(f"1e{power}") for power in range(first, last + 1, step)]
 
 
+def log_ticks(low: float, high: float) -> list[float]:
+    """Powers of ten, and 2, 3 and 5 between them where there are few."""
+    few = decades(low / 10, high)
+    if len(few) > 3:
+        return decades(low, high)
+    return [tick for ten in few for tick in (ten, 2 * ten, 3 * ten, 5 * ten) if low <= tick <= high]
+
+
 def part_scale(parts: Iterable[str]) -> tuple[list[str], list[str]]:
     """Domain (labels) and range (light colours) of a colour scale for parts of a step, in the order of the palette."""
     present = set(parts)

@@ -46,7 +46,7 @@ def to_svg(chart: alt.LayerChart, theme: Theme = "light", label: str = "") -> st
     import vl_convert
 
     # An empty list of addresses: a spec could ask for data or pictures, and ours never do.
-    drawn = vl_convert.vegalite_to_svg(_without_controls(themed(chart, theme)), allowed_base_urls=[])
+    drawn = vl_convert.vegalite_to_svg(_quiet(_without_controls(themed(chart, theme))), allowed_base_urls=[])
     source = ElementTree.fromstring(drawn)
     root = _kept(source, theme)
     if root is None:
@@ -63,6 +63,15 @@ def to_svg(chart: alt.LayerChart, theme: Theme = "light", label: str = "") -> st
         color = CHROME["card"][theme == "dark"]
         root.insert(0, ElementTree.Element("rect", {"width": "100%", "height": "100%", "fill": color}))
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def _quiet(spec: dict[str, Any]) -> dict[str, Any]:
+    """The spec in which marks without a description have none: by default Vega lists their coordinates."""
+    layers = [
+        layer if "description" in layer.get("encoding", {}) else {**layer, "mark": {**layer["mark"], "aria": False}}
+        for layer in spec["layer"]
+    ]
+    return {**spec, "layer": layers}
 
 
 def _without_controls(value: Any) -> Any:

@@ -130,7 +130,7 @@ def default_shape(chip: Chip, n_chips: int) -> tuple[int, ...]:
         raise UsageError(
             f"{chip.name} has no slice of {n_chips} chips.",
             why="No shape of so many chips is built.",
-            hint=f"Slices nearby have {_sizes_nearby(chip, n_chips)} chips.",
+            hint=f"Slices nearby have {_sizes_nearby(chip, n_chips)}.",
         )
     return min(possible, key=lambda shape: (sum(shape), shape))
 
@@ -198,7 +198,8 @@ def _sizes_nearby(chip: Chip, n_chips: int) -> str:
         size *= 2
     below = [size for size in sizes if size < n_chips][-1:]
     above = [size for size in sizes if size > n_chips][:1]
-    return " and ".join(map(str, below + above)) or "no"
+    found = below + above
+    return f"{' and '.join(map(str, found)) or 'no'} {'chip' if found == [1] else 'chips'}"
 
 
 def _nearby(chip: Chip, shape: tuple[int, ...]) -> str:

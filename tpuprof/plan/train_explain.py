@@ -16,9 +16,12 @@ from tpuprof.plan.train_layout import Job
 from tpuprof.plan.train_profile import Efficiency, assumptions
 from tpuprof.plan.train_search import Candidate, Plan
 from tpuprof.plan.train_step import StepEstimate
+from tpuprof.units import format_percent
 
 DAY_S = 86_400
 _HOUR_S = 3_600
+_NOTHING = 5e-4
+"""A share of the step that is shown as zero."""
 _FORMULAS = {
     "matmul": "sum of layers and microbatches of 3 * max(padded FLOPs / (e_mm * C), bytes / (e_mem * W)) + launches",
     "attention": f"(1 + {ATTENTION_BACKWARD}) * FLOPs of blocks that the mask leaves, heads padded / (e_attn * C_bf16)",
@@ -83,20 +86,21 @@ def why(one: Candidate, first: Candidate) -> str:
         hidden = sum(found.seconds - found.exposed for found in step.collectives)
         shown = sum(found.exposed for found in step.collectives)
         return (
-            f"fastest that fits; bound by {step.bound_by}, {shown / step.seconds:.0%} of the step is exposed "
-            f"communication ({hidden / step.seconds:.0%} hidden)"
+            f"fastest that fits; bound by {step.bound_by}, {format_percent(shown / step.seconds, 1)} of the step is "
+            f"exposed communication ({format_percent(hidden / step.seconds, 1)} hidden)"
         )
     slower = one.seconds / first.seconds - 1
     more = {name: value - first.step.parts[name] for name, value in step.parts.items()}
     gained = [
-        name for name in sorted(more, key=lambda name: -more[name]) if more[name] > 0.1 * (one.seconds - first.seconds)
-    ]
-    named = ", ".join(f"{name} +{more[name] / first.seconds:.1%}" for name in gained[:3] if more[name] > 0)
-    if slower < 5e-4:
+        name for name in sorted(more, key=lambda name: -more[name])
+        if more[name] > max(0.1 * (one.seconds - first.seconds), _NOTHING * first.seconds)
+    ]  # fmt: skip
+    named = ", ".join(f"{name} +{format_percent(more[name] / first.seconds, 1)}" for name in gained[:3])
+    if slower < _NOTHING:
         extra = (step.memory["total"] - first.step.memory["total"]) / 1e9
         return f"as fast as the first, with {abs(extra):.1f} GB {'more' if extra >= 0 else 'less'} memory"
     collective = _slowest_collective(one, first)
-    return f"{slower:.1%} slower: {named or 'small differences'}{collective}"
+    return f"{format_percent(slower, 1)} slower: {named or 'small differences'}{collective}"
 
 
 def explain(

@@ -104,39 +104,61 @@ class Job:
         return self.sequences * self.sequence
 
 
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """One reason why a layout is impossible.
+
+    Args:
+        kind: what does not work out: ``devices``, ``layers``, ``heads``, ``experts``, ``width``, ``sequence``,
+            ``batch`` or ``pipeline``.
+        why: the sentence.
+    """
+
+    kind: str
+    why: str
+
+
 def problems(job: Job, layout: Layout, where: Slice) -> list[str]:
     """Why a layout is impossible, as sentences; empty if it is not."""
-    found: list[str] = []
+    return [one.why for one in obstacles(job, layout, where)]
+
+
+def obstacles(job: Job, layout: Layout, where: Slice) -> list[Obstacle]:
+    """Why a layout is impossible, each reason once; empty if it is not."""
+    found: list[Obstacle] = []
+
+    def add(kind: str, why: str) -> None:
+        found.append(Obstacle(kind, why))
+
     model = job.model
     if layout.devices != where.devices_per_slice or layout.slices != where.slices:
-        found.append(f"it needs {layout.devices * layout.slices} devices, not {where.n_devices}")
+        add("devices", f"it needs {layout.devices * layout.slices} devices, not {where.n_devices}")
     if layout.pipeline > 1 and len(model.layers) % layout.pipeline:
-        found.append(f"{len(model.layers)} layers cannot be split evenly into {layout.pipeline} stages")
+        add("layers", f"{len(model.layers)} layers cannot be split evenly into {layout.pipeline} stages")
     for layer in model.layer_counts:
         a = layer.attention
         if a.heads % layout.tensor:
-            found.append(f"{a.heads} heads cannot be split evenly over tensor={layout.tensor}")
+            add("heads", f"{a.heads} heads cannot be split evenly over tensor={layout.tensor}")
         elif isinstance(a, Attention) and a.kv_heads % layout.tensor and layout.tensor % a.kv_heads:
-            found.append(f"{a.kv_heads} KV heads and tensor={layout.tensor} do not divide each other")
+            add("heads", f"{a.kv_heads} KV heads and tensor={layout.tensor} do not divide each other")
         mlp = layer.mlp
         if isinstance(mlp, Experts):
             if mlp.count % layout.expert:
-                found.append(f"{mlp.count} experts cannot be split evenly over expert={layout.expert}")
+                add("experts", f"{mlp.count} experts cannot be split evenly over expert={layout.expert}")
         elif mlp.hidden % layout.tensor:
-            found.append(f"the hidden width {mlp.hidden} cannot be split evenly over tensor={layout.tensor}")
+            add("width", f"the hidden width {mlp.hidden} cannot be split evenly over tensor={layout.tensor}")
     if layout.expert > 1 and not any(isinstance(layer.mlp, Experts) for layer in model.layer_counts):
-        found.append("the model has no experts to split")
+        add("experts", "the model has no experts to split")
     if layout.fsdp % layout.expert:
-        found.append(f"expert={layout.expert} must divide fsdp={layout.fsdp}, whose devices it uses")
+        add("experts", f"expert={layout.expert} must divide fsdp={layout.fsdp}, whose devices it uses")
     if job.sequence % layout.context:
-        found.append(f"sequences of {job.sequence} tokens cannot be split evenly over context={layout.context}")
+        add("sequence", f"sequences of {job.sequence} tokens cannot be split evenly over context={layout.context}")
     ways = layout.batch_ways * layout.accumulation
     if job.sequences % ways:
         small = job.sequences < ways
-        why = (
-            f"only {job.sequences} sequences for" if small else f"{job.sequences} sequences cannot be split evenly into"
-        )
-        found.append(f"{why} {layout.batch_ways} replicas x {layout.accumulation} microbatches")
+        noun = "sequence" if job.sequences == 1 else "sequences"
+        why = f"only {job.sequences} {noun} for" if small else f"{job.sequences} sequences cannot be split evenly into"
+        add("batch", f"{why} {layout.batch_ways} replicas x {layout.accumulation} microbatches")
     if layout.pipeline > 1 and layout.accumulation < layout.pipeline:
-        found.append(f"a pipeline of {layout.pipeline} stages needs at least as many microbatches")
+        add("pipeline", f"a pipeline of {layout.pipeline} stages needs at least as many microbatches")
     return list(dict.fromkeys(found))

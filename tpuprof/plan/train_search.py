@@ -11,12 +11,14 @@ from tpuprof.hardware.topology import Slice
 from tpuprof.plan.model import Experts
 from tpuprof.plan.remat import RematPolicy, remat_policy
 from tpuprof.plan.train_compute import device_of
-from tpuprof.plan.train_layout import Job, Layout, problems
+from tpuprof.plan.train_layout import Job, Layout, obstacles
 from tpuprof.plan.train_profile import Efficiency, efficiency
 from tpuprof.plan.train_step import StepEstimate, estimate, memory_of
 
 POLICIES = ("everything", "matmul-outputs", "matmul-outputs-but-mlp", "block-inputs")
 """Policies of rematerialisation that a search tries, from the most memory to the least."""
+MEMORY = "memory"
+"""The kind of reason of a layout that is possible and does not fit."""
 _LARGEST = {"tensor": 64, "context": 16, "pipeline": 32, "expert": 64}
 _MOST_ACCUMULATION = 64
 _REJECTED_PER_REASON = 1
@@ -46,12 +48,14 @@ class Rejected:
     """A layout that is not possible, and why.
 
     Args:
+        kinds: what does not work out, as in ``Obstacle``, or ``memory``, or ``placement`` on the torus.
         more: layouts that were rejected for the same reason and are not listed.
     """
 
     layout: Layout
     policy: str
     why: str
+    kinds: tuple[str, ...]
     more: int = 0
 
 
@@ -63,6 +67,7 @@ class Plan:
         candidates: that fit, the fastest first.
         rejected: with reasons; of equal reasons the first few.
         tried: layouts and policies that were considered.
+        refused: all that were rejected.
     """
 
     where: Slice
@@ -71,6 +76,7 @@ class Plan:
     candidates: tuple[Candidate, ...]
     rejected: tuple[Rejected, ...]
     tried: int
+    refused: tuple[Rejected, ...] = ()
 
 
 def search(
@@ -114,7 +120,7 @@ def search(
         else:
             refused.append(reasons[-1])
     ranked = sorted(found, key=lambda one: (one.seconds, one.step.memory["total"], one.step.layout.text()))
-    return Plan(where, job, profile, tuple(ranked), _few(refused), tried)
+    return Plan(where, job, profile, tuple(ranked), _few(refused), tried, tuple(refused))
 
 
 def layouts(job: Job, where: Slice) -> Iterator[Layout]:
@@ -150,9 +156,10 @@ def _data_splits(left: int) -> list[tuple[int, int]]:
 
 def _judge(job: Job, layout: Layout, where: Slice, profile: Efficiency, *, fixed: bool) -> Candidate | Rejected:
     """The layout with the fewest microbatches that fit, or the best of a few with a pipeline."""
-    why = problems(job, replace(layout, accumulation=max(layout.accumulation, layout.pipeline)), where)
-    if why:
-        return Rejected(layout, job.policy.name, "; ".join(why))
+    found = obstacles(job, replace(layout, accumulation=max(layout.accumulation, layout.pipeline)), where)
+    if found:
+        kinds = tuple(dict.fromkeys(one.kind for one in found))
+        return Rejected(layout, job.policy.name, "; ".join(one.why for one in found), kinds)
     best: Candidate | None = None
     squeezed = False
     least = float("inf")
@@ -168,7 +175,7 @@ def _judge(job: Job, layout: Layout, where: Slice, profile: Efficiency, *, fixed
         try:
             made = Candidate(job, estimate(job, one, where, profile, memory=held), squeezed)
         except UsageError as error:
-            return Rejected(layout, job.policy.name, f"{error.what} {error.why}".strip())
+            return Rejected(layout, job.policy.name, f"{error.what} {error.why}".strip(), ("placement",))
         if best is None or made.seconds < best.seconds:
             best = made
         if layout.pipeline == 1:
@@ -178,7 +185,10 @@ def _judge(job: Job, layout: Layout, where: Slice, profile: Efficiency, *, fixed
     usable = where.chip.device_hbm_usable_bytes or where.chip.device_hbm_bytes
     limit = 0.0 if usable is None else usable.value
     return Rejected(
-        layout, job.policy.name, f"does not fit: at least {least / 1e9:.1f} GB of {limit / 1e9:.1f} GB per device"
+        layout,
+        job.policy.name,
+        f"does not fit: at least {least / 1e9:.1f} GB of {limit / 1e9:.1f} GB per device",
+        (MEMORY,),
     )
 
 
@@ -191,7 +201,7 @@ def _accumulations(job: Job, layout: Layout) -> list[int]:
 
 
 def _is_memory(found: Rejected) -> bool:
-    return found.why.startswith("does not fit")
+    return MEMORY in found.kinds
 
 
 def _few(refused: Sequence[Rejected]) -> tuple[Rejected, ...]:

@@ -37,7 +37,9 @@ def load_model(name: str | os.PathLike[str]) -> ModelConfig:
         return read_model(Path(text))
     key = _names().get(_plain(text))
     if key is None:
-        near = difflib.get_close_matches(_plain(text)[:100], _names(), n=3)
+        # The last part alone, so that an owner before a slash does not hide the name.
+        close = difflib.get_close_matches(_plain(text)[:200].rpartition("/")[2][:100], _names(), n=3)
+        near = list(dict.fromkeys(_names()[name] for name in close))
         hint = f"Did you mean {' or '.join(near)}?" if near else f"Models: {', '.join(_tables())}."
         raise UsageError(f"There is no model {clean(text)[:100]!r}.", hint=f"{hint} A path ends in .toml or .json.")
     return _built(key)

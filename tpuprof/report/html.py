@@ -5,26 +5,23 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from tpuprof._version import __version__
-from tpuprof.palette import LOOKS, part_of_kind
+from tpuprof.palette import LOOKS
 from tpuprof.report import bars, facts
 from tpuprof.report.html_charts import collectives_figure, ladder_figure, roofline_figure
-from tpuprof.report.html_style import style
-from tpuprof.report.listing import Field, Listing, pick
+from tpuprof.report.html_parts import document_html, notice_html, section_html, table_html
+from tpuprof.report.listing import Listing
 from tpuprof.report.listings import collectives_listing, report_ops_listing
 from tpuprof.report.roofline import ladder_listing, matmuls_listing, utilisation_notes
 from tpuprof.text import clean
-from tpuprof.units import UNKNOWN, format_percent, format_ps
+from tpuprof.units import format_percent, format_ps
 
 CORES_SHOWN = 32
 COLLECTIVES_SHOWN = 50
 MATMULS_SHOWN = 50
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def report_html(report: dict[str, Any], top: int) -> str:
     """A complete HTML document with the ``top`` ops. Every name in it is escaped."""
-    title = escape(facts.run_name(report))
     sections = [
         _notices("Quality of the recording", facts.quality_notices(report)),
         _notices("Findings", facts.finding_notices(report), facts.finding_notes(report)),
@@ -37,21 +34,14 @@ def report_html(report: dict[str, Any], top: int) -> str:
         sections.append(_listing(report_ops_listing(report, top, facts.op_time_ps(report))))
     if report["collectives"]:
         sections.append(_listing(collectives_listing(report, COLLECTIVES_SHOWN), collectives_figure(report)))
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">\n'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
-        f"<title>{title} - tpuprof report</title>\n<style>{style()}</style>\n</head>\n<body>\n<main>\n"
-        f'<header><h1><small>tpuprof report</small>{title}</h1><p class="soft">'
-        f"{escape(' · '.join(facts.headline(report)))}</p></header>\n"
-        f"{''.join(section for section in sections)}"
-        f"<footer>Made by tpuprof {escape(__version__)}.</footer>\n</main>\n</body>\n</html>\n"
+    return document_html(
+        "tpuprof report", facts.run_name(report), "".join(sections), " · ".join(facts.headline(report))
     )
 
 
 def _roofline(report: dict[str, Any]) -> str:
     notes = "".join(f"<p>{escape(note)}</p>\n" for note in utilisation_notes(report))
-    found = _section("Roofline", "", notes + roofline_figure(report)) if notes else ""
+    found = section_html("Roofline", "", notes + roofline_figure(report)) if notes else ""
     for listing, figure in (
         (ladder_listing(report), ladder_figure(report)),
         (matmuls_listing(report, MATMULS_SHOWN), ""),
@@ -60,31 +50,18 @@ def _roofline(report: dict[str, Any]) -> str:
     return found
 
 
-def _section(title: str, detail: str, body: str) -> str:
-    soft = f'<p class="soft">{escape(detail)}</p>' if detail else ""
-    return f"<section>\n<h2>{escape(title)}</h2>{soft}\n{body}\n</section>\n"
-
-
 def _notices(title: str, notices: list[facts.Notice], notes: list[str] | None = None) -> str:
     if not notices and not notes:
         return ""
     below = "".join(f'<p class="soft">{escape(note)}</p>\n' for note in notes or ())
-    return _section(title, "", "".join(_notice(notice) for notice in notices) + below)
-
-
-def _notice(notice: facts.Notice) -> str:
-    suggestion = f" <i>{escape(notice.suggestion)}</i>" if notice.suggestion else ""
-    return (
-        f'<div class="notice"><span class="tag {notice.severity}">{notice.severity}</span>'
-        f"<p><b>{escape(notice.heading)}</b> {escape(notice.message)}{suggestion}</p></div>\n"
-    )
+    return section_html(title, "", "".join(notice_html(notice) for notice in notices) + below)
 
 
 def _steps(report: dict[str, Any]) -> str:
     figures = "".join(
         f"<div><dt>{escape(label)}</dt><dd>{escape(value)}</dd></div>" for label, value in facts.step_figures(report)
     )
-    return _section("Step time", facts.step_basis(report), f'<dl class="figures">{figures}</dl>' if figures else "")
+    return section_html("Step time", facts.step_basis(report), f'<dl class="figures">{figures}</dl>' if figures else "")
 
 
 def _breakdown(report: dict[str, Any]) -> str:
@@ -107,7 +84,7 @@ def _breakdown(report: dict[str, Any]) -> str:
         f"<th></th></tr></thead><tbody>\n{rows}</tbody></table></div>"
         + (f'<ul class="notes">{notes}</ul>' if notes else "")
     )
-    return _section("Where a step goes", f"{format_ps(step_ps)}, {facts.breakdown_basis(report)}", body)
+    return section_html("Where a step goes", f"{format_ps(step_ps)}, {facts.breakdown_basis(report)}", body)
 
 
 def _cores(report: dict[str, Any]) -> str:
@@ -122,7 +99,7 @@ def _cores(report: dict[str, Any]) -> str:
     )
     shown = f'<p class="soft">{CORES_SHOWN} of {len(cores):,} cores</p>' if len(cores) > CORES_SHOWN else ""
     body = f'<div class="scroll"><table><tbody>\n{rows}</tbody></table></div>{shown}'
-    return _section("Cores, slowest first", facts.spread_note(report) or "", body)
+    return section_html("Cores, slowest first", facts.spread_note(report) or "", body)
 
 
 def _bar(parts: dict[str, Any], height: int, length: float = 1.0) -> str:
@@ -153,33 +130,5 @@ def _meter(part: str, fraction: float) -> str:
 
 
 def _listing(listing: Listing, figure: str = "") -> str:
-    head = "".join(f"<th{_class(field, head=True)}>{escape(field.heading)}</th>" for field in listing.fields)
-    rows = "".join(
-        f"<tr>{''.join(map(_cell, listing.fields, [row] * len(cells), cells))}</tr>\n"
-        for row, cells in zip(listing.rows, listing.cells(), strict=True)
-    )
     title, _, detail = listing.title.partition(": ")
-    notes = [listing.extent()] if len(listing.rows) < listing.total else []
-    notes += [] if figure else listing.notes  # a figure's caption says them
-    below = "".join(f'<p class="soft">{escape(note)}</p>' for note in notes)
-    body = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>{below}'
-    return _section(title, detail, figure + body)
-
-
-def _cell(field: Field, row: dict[str, Any], text: str) -> str:
-    shown = escape(text)
-    if text == UNKNOWN:
-        shown = f'<span class="none">{shown}</span>'
-    elif field.role == "kind":
-        return f'<td class="kind"><i class="swatch p-{part_of_kind(pick(row, field.key))}"></i>{shown}</td>'
-    elif field.role == "tail":
-        shown = shown.replace("/", "/<wbr>")  # paths break after a slash
-    return f"<td{_class(field)}>{shown}</td>"
-
-
-def _class(field: Field, *, head: bool = False) -> str:
-    if field.right:
-        return ' class="r"'
-    if head or field.role not in ("name", "tail"):
-        return ""
-    return ' class="name scope"' if field.role == "tail" else ' class="name"'
+    return section_html(title, detail, figure + table_html(listing, notes=not figure))  # a caption says the notes

@@ -13,14 +13,12 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from tpuprof._version import __version__
 from tpuprof.report.facts import Notice
-from tpuprof.report.html_style import style
-from tpuprof.report.listing import Field, Listing, markdown_table, md
+from tpuprof.report.html_parts import document_html, notice_html, section_html, table_html, tagged_html
+from tpuprof.report.listing import Listing, markdown_table, md
 from tpuprof.report.screen import Screen, indented, section_title, to_text
 from tpuprof.report.terminal_table import draw_listing
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _STYLES = {"info": "blue", "warning": "yellow", "error": "bold red"}
 
 
@@ -34,6 +32,7 @@ class Section:
         notices: entries with a heading each.
         listing: a table.
         figures: makes the charts of the HTML view, which alone can show them; called by nobody else.
+        picture: the same, of a chart that stands in place of the table there; empty if it cannot be drawn.
     """
 
     title: str
@@ -41,6 +40,7 @@ class Section:
     notices: tuple[Notice, ...] = ()
     listing: Listing | None = None
     figures: Callable[[], str] | None = None
+    picture: Callable[[], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +91,9 @@ def page_markdown(page: Page) -> str:
 
 def page_html(page: Page) -> str:
     """The page as one HTML file: inline style, no script, nothing loaded from elsewhere."""
+    outcome = tagged_html(page.severity, page.verdict, f"<b>{escape(page.lead)}</b>")
     sections = "".join(_section_html(section) for section in page.sections)
-    tag = page.severity if page.severity in _STYLES else "info"
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">\n'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
-        f"<title>{escape(page.title)} - {escape(page.command)}</title>\n<style>{style()}</style>\n</head>\n<body>\n"
-        f"<main>\n<header><h1><small>{escape(page.command)}</small>{escape(page.title)}</h1></header>\n"
-        f'<section><div class="notice"><span class="tag {tag}">{escape(page.verdict)}</span>'
-        f"<p><b>{escape(page.lead)}</b></p></div></section>\n"
-        f"{sections}<footer>Made by tpuprof {escape(__version__)}.</footer>\n</main>\n</body>\n</html>\n"
-    )
+    return document_html(page.command, page.title, f"<section>{outcome}</section>\n{sections}")
 
 
 def _draw_section(section: Section, screen: Screen) -> RenderableType:
@@ -120,30 +111,8 @@ def _draw_section(section: Section, screen: Screen) -> RenderableType:
 
 def _section_html(section: Section) -> str:
     parts = [f"<p>{escape(text)}</p>\n" for text in section.text]
-    for notice in section.notices:
-        hint = f" <i>{escape(notice.suggestion)}</i>" if notice.suggestion else ""
-        parts.append(
-            f'<div class="notice"><span class="tag {escape(notice.severity)}">{escape(notice.severity)}</span>'
-            f"<p><b>{escape(notice.heading)}</b> {escape(notice.message)}{hint}</p></div>\n"
-        )
-    parts += [_table_html(section.listing)] if section.listing is not None else []
+    parts += [notice_html(notice) for notice in section.notices]
+    picture = section.picture() if section.picture is not None else ""
     parts += [section.figures()] if section.figures is not None else []
-    return f"<section>\n<h2>{escape(section.title)}</h2>\n{''.join(parts)}</section>\n"
-
-
-def _table_html(listing: Listing) -> str:
-    if not listing.rows:
-        return f'<p class="soft">{escape(listing.nothing())}</p>\n'
-    head = "".join(f"<th{_class(field)}>{escape(field.heading)}</th>" for field in listing.fields)
-    rows = "".join(
-        f"<tr>{''.join(f'<td{_class(f)}>{escape(text)}</td>' for f, text in zip(listing.fields, cells, strict=True))}"
-        "</tr>\n"
-        for cells in listing.cells()
-    )
-    notes = [listing.extent()] if len(listing.rows) < listing.total else []
-    below = "".join(f'<p class="soft">{escape(note)}</p>\n' for note in (*notes, *listing.notes))
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>\n{below}'
-
-
-def _class(field: Field) -> str:
-    return ' class="r"' if field.right else ' class="name"' if field.role in ("name", "tail") else ""
+    parts += [picture or table_html(section.listing)] if section.listing is not None else []
+    return section_html(section.title, "", "".join(parts))

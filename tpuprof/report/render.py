@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tpuprof.report.screen import Screen
 
 TABLE_FORMATS = ("table", "json", "jsonl", "csv", "md")
+PLAN_FORMATS = (*TABLE_FORMATS, "html")
 REPORT_FORMATS = (*TABLE_FORMATS, "html", "junit", "sarif", "github")
 TOP_OPS = {"table": 15, "md": 15, "github": 15, "html": 50}
 """How many ops the views of the report show; JSON has them all."""

@@ -9,16 +9,18 @@ from tpuprof.hardware.slices import job_limit
 from tpuprof.plan.flops import model_flops
 from tpuprof.plan.params import param_counts
 from tpuprof.plan.profiles import Profile
+from tpuprof.plan.train_cells import Cell, mesh_cells
 from tpuprof.plan.train_explain import critical_batch, explain, outcome, why
 from tpuprof.plan.train_layout import Job
+from tpuprof.plan.train_profile import assumptions
 from tpuprof.plan.train_scaling import ScalingPoint
 from tpuprof.plan.train_search import Candidate, Plan
+from tpuprof.plan.train_step import StepEstimate
 from tpuprof.report.build import SCHEMA_VERSION
 from tpuprof.report.calibration import profile_sentence
 from tpuprof.report.derivations import derivation_document, derivation_markdown, derivation_text
-from tpuprof.report.listing import Field, Listing, Result, show_count, show_text
+from tpuprof.report.listing import Result
 from tpuprof.report.plain import to_json
-from tpuprof.units import PS_PER_S, UNKNOWN, format_bytes, format_percent, format_ps
 
 _COLUMNS = (
     "rank", "layout", "remat", "step_time_s", "low_s", "high_s", "mfu", "tokens_per_s_per_chip", "memory_bytes.total",
@@ -36,53 +38,6 @@ _SCALING_COLUMNS = (
     "reason",
 )
 _CONTRACT_PARTS = ("weights", "optimizer", "gradients", "activations")
-
-
-def _seconds(value: float | None) -> str:
-    return UNKNOWN if value is None else format_ps(value * PS_PER_S)
-
-
-def _money(value: float | None) -> str:
-    return UNKNOWN if value is None else f"${value:,.0f}" if value >= 100 else f"${value:,.2f}"
-
-
-def _days(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:,.1f}"
-
-
-def _rate(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:,.0f}"
-
-
-_FIELDS = (
-    Field("rank", "rank", show_count, right=True),
-    Field("layout", "layout", role="name"),
-    Field("remat", "remat", rank=5),
-    Field("step_time_s", "step", _seconds, right=True),
-    Field("mfu", "MFU", format_percent, right=True),
-    Field("tokens_per_s_per_chip", "tokens/s/chip", _rate, right=True, rank=2),
-    Field("memory_bytes.total", "memory", format_bytes, right=True, rank=3),
-    Field("days", "days", _days, right=True, rank=4),
-    Field("cost_usd", "cost", _money, right=True, rank=4),
-    Field("why", "why", rank=1),
-)
-_REJECTED_FIELDS = (
-    Field("layout", "layout"),
-    Field("why", "why", role="name"),
-    Field("more", "alike", show_count, right=True, rank=1),
-)
-_SCALING_FIELDS = (
-    Field("chips", "chips", show_count, right=True),
-    Field("slice", "slice", role="name"),
-    Field("layout", "best layout", role="name", rank=1),
-    Field("step_time_s", "step", _seconds, right=True),
-    Field("tokens_per_s", "tokens/s", _rate, right=True),
-    Field("scaling_efficiency", "efficiency", format_percent, right=True),
-    Field("mfu", "MFU", format_percent, right=True, rank=2),
-    Field("exposed_fraction", "exposed", format_percent, right=True, rank=3),
-    Field("bound_by", "bound by", show_text, rank=4),
-    Field("reason", "why not", show_text, rank=1),
-)
 
 
 def candidate_row(
@@ -113,6 +68,7 @@ def candidate_row(
         "headroom_bytes": None if step.usable is None else step.usable - step.memory["total"],
         "fits": step.fits,
         "bound_by": step.bound_by,
+        "exposed_fraction": _exposed(step),
         "parts_s": dict(step.parts),
         "exposed": {moved.name: moved.exposed for moved in step.collectives},
         "hidden": {moved.name: moved.seconds - moved.exposed for moved in step.collectives},
@@ -130,48 +86,39 @@ def plan_result(
 ) -> Result:
     """The ranked plan.
 
-    The document holds ``model``, ``hardware``, ``job``, ``profile``, ``candidates``, ``rejected`` and ``tried``.
+    The document holds ``model``, ``hardware``, ``job``, ``profile``, ``assumptions``, ``candidates``, ``rejected``,
+    ``mesh_map`` and ``tried``; ``plan_train_page`` makes pages of it.
 
     Args:
         stored: the named profile that the plan was made with; null for the built-in one.
     """
     rows = [candidate_row(plan, one, rank, budget, price) for rank, one in enumerate(plan.candidates[:top], 1)]
     rejected = [
-        {"mesh": one.layout.mesh(), "layout": one.layout.text(), "remat": one.policy, "why": one.why, "more": one.more}
+        {
+            "mesh": one.layout.mesh(),
+            "layout": one.layout.text(),
+            "remat": one.policy,
+            "why": one.why,
+            "kinds": list(one.kinds),
+            "more": one.more,
+        }
         for one in plan.rejected
     ]
     document = {
         **_head(plan, budget, stored), "candidates": rows, "rejected": rejected,
-        "tried": plan.tried, "fitting": len(plan.candidates),
+        "mesh_map": [_cell(cell) for cell in mesh_cells(plan)], "tried": plan.tried, "fitting": len(plan.candidates),
     }  # fmt: skip
-    job = plan.job
-    title = f"{job.model.name} on {plan.where.name}, {job.tokens:,} tokens per step: layouts by time"
-    limit = job_limit(plan.where)
-    notes = (
-        *((limit,) if limit else ()),
-        f"efficiencies: {plan.profile.name}, +-{plan.profile.spread:.0%}: {plan.profile.source}",
-        *(() if stored is None else (profile_sentence(stored.to_json()),)),
-    )
-    listings = (
-        Listing(title, "layout", _FIELDS, rows, len(plan.candidates), notes),
-        Listing("Not possible", "reason", _REJECTED_FIELDS, rejected[:10], len(rejected)),
-    )
-    return Result(document, "candidates", _COLUMNS, listings)
+    return Result(document, "candidates", _COLUMNS, ())
 
 
 def scaling_result(job: Job, points: Sequence[ScalingPoint]) -> Result:
     """The strong-scaling curve: one row per number of chips."""
     rows = [_point(point) for point in points]
     document = {
-        "schema_version": SCHEMA_VERSION, "command": "plan train --scaling", "model": _model(job), "points": rows,
+        "schema_version": SCHEMA_VERSION, "command": "plan train --scaling", "model": _model(job),
+        "job": _job(job, None), "points": rows,
     }  # fmt: skip
-    title = f"{job.model.name}, {job.tokens:,} tokens per step: strong scaling"
-    notes = (
-        "efficiency: throughput per chip over that of the smallest slice on which it fits; exposed: communication",
-    )
-    return Result(
-        document, "points", _SCALING_COLUMNS, (Listing(title, "size", _SCALING_FIELDS, rows, len(rows), notes),)
-    )
+    return Result(document, "points", _SCALING_COLUMNS, ())
 
 
 def explanation(
@@ -206,10 +153,7 @@ def _head(plan: Plan, budget: float | None, stored: Profile | None = None) -> di
             "chip": where.chip.name, "edition": where.chip.edition, "slice": where.name, "chips": where.n_chips,
             "devices": where.n_devices, "slices": where.slices, "note": job_limit(where) or None,
         },
-        "job": {
-            "sequences": job.sequences, "sequence": job.sequence, "tokens": job.tokens, "dtype": job.dtype,
-            "state": job.types.text(), "token_budget": budget, "optimizer_on_host": job.offload_optimizer,
-        },
+        "job": _job(job, budget),
         "profile": {
             "name": profile.name, "matmul": profile.matmul, "attention": profile.attention, "memory": profile.memory,
             "overlap": {"weights": profile.overlap_weights, "activations": profile.overlap_activations,
@@ -218,6 +162,14 @@ def _head(plan: Plan, budget: float | None, stored: Profile | None = None) -> di
             "idle_s": profile.idle_s, "collectives": dict(profile.collectives), "source": profile.source,
             "sources": dict(profile.sources), "stored": None if stored is None else stored.to_json(),
         },
+        "assumptions": list(assumptions(profile)),
+    }  # fmt: skip
+
+
+def _job(job: Job, budget: float | None) -> dict[str, Any]:
+    return {
+        "sequences": job.sequences, "sequence": job.sequence, "tokens": job.tokens, "dtype": job.dtype,
+        "state": job.types.text(), "token_budget": budget, "optimizer_on_host": job.offload_optimizer,
     }  # fmt: skip
 
 
@@ -228,6 +180,23 @@ def _model(job: Job) -> dict[str, Any]:
         "name": job.model.name, "layers": len(job.model.layers), "width": job.model.width, "params": counts.all,
         "active_params": counts.active_all, "flops_per_step": flops.training, "source": job.model.source,
     }  # fmt: skip
+
+
+def _cell(cell: Cell) -> dict[str, Any]:
+    best, nearest = cell.best, cell.nearest
+    return {
+        "tensor": cell.tensor, "batch_devices": cell.batch_devices, "layouts": cell.layouts,
+        "layout": None if best is None else best.step.layout.text(),
+        "remat": None if best is None else best.job.policy.name,
+        "step_time_s": None if best is None else best.seconds,
+        "exposed_fraction": None if best is None else _exposed(best.step),
+        "kinds": [] if nearest is None else list(nearest.kinds), "why": None if nearest is None else nearest.why,
+    }  # fmt: skip
+
+
+def _exposed(step: StepEstimate) -> float:
+    """The share of a step that waits for communication."""
+    return (step.parts["communication"] + step.parts["network"]) / step.seconds
 
 
 def _point(point: ScalingPoint) -> dict[str, Any]:
@@ -242,6 +211,6 @@ def _point(point: ScalingPoint) -> dict[str, Any]:
     return named | {
         "layout": f"{step.layout.text()}, {best.job.policy.name}", "step_time_s": step.seconds,
         "tokens_per_s": step.tokens_per_s_per_chip * point.chips, "scaling_efficiency": point.efficiency,
-        "mfu": step.mfu, "exposed_fraction": (step.parts["communication"] + step.parts["network"]) / step.seconds,
+        "mfu": step.mfu, "exposed_fraction": _exposed(step),
         "bound_by": step.bound_by, "reason": None,
     }  # fmt: skip

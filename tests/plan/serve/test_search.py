@@ -26,6 +26,7 @@ from tpuprof.plan.serve import (
     Workload,
     apart,
     cost_per_million,
+    load_curve,
     memory_of,
     most_sequences,
     pareto,
@@ -33,6 +34,7 @@ from tpuprof.plan.serve import (
     steady_state,
 )
 from tpuprof.plan.serve.explain import explain
+from tpuprof.plan.serve.search import simulate_load
 
 SLICES = (where(1, 1), where(2, 2), where(2, 4))
 
@@ -355,3 +357,19 @@ def test_the_front_is_what_comparing_all_pairs_leaves(numbers: list[tuple[int, i
         if not any((a <= slow and b >= rate) and (a, b) != (slow, rate) for a, b in numbers)
     }
     assert found == left
+
+
+def test_a_curve_is_the_same_requests_at_each_load() -> None:
+    asked = ServeQuestion(MODEL, (where(1, 1),), Workload(64, 32), assumed=BOUND, budget=128)
+    first = plan_serving(asked).candidates[0]
+    low, high = load_curve(asked, first, (0.3, 0.9))
+    assert (low.load, high.load) == pytest.approx((0.3, 0.9))
+    assert low == simulate_load(asked, first, 0.3)
+    assert high.rate == pytest.approx(3 * low.rate)
+    assert low.requests == high.requests
+    assert low.ttft_p50_s <= high.ttft_p50_s
+    assert low.tpot_p50_s is not None
+    assert high.tpot_p50_s is not None
+    assert low.tpot_p50_s < high.tpot_p50_s
+    assert low.cost is not None
+    assert high.cost == pytest.approx(low.cost / 3)

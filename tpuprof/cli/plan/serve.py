@@ -11,7 +11,7 @@ from tpuprof.cli.calc.options import quantity
 from tpuprof.cli.hardware import hardware_options
 from tpuprof.cli.output import Output, output_options
 from tpuprof.errors import UsageError
-from tpuprof.report.render import TABLE_FORMATS
+from tpuprof.report.render import PLAN_FORMATS
 
 if TYPE_CHECKING:
     from tpuprof.hardware import Chip, Slice
@@ -50,16 +50,17 @@ _LARGEST_CHIPS = 256
 @click.option("--memory-fraction", type=float, help="Share of the memory that may be filled. Default: 0.9.")
 @click.option("--overlap", type=float, help="Share of collectives that may hide behind matmuls. Default: 0.")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Candidates in the tables.")
+@click.option("--load-curve", is_flag=True, help="Simulate the first candidate under more and more load.")
 @click.option("--explain", "explained", is_flag=True, help="Derive every number of one candidate.")
 @click.option("--candidate", type=click.IntRange(min=1), default=1, show_default=True, help="Its rank.")
 @hardware_options
-@output_options(TABLE_FORMATS)
+@output_options(PLAN_FORMATS)
 def command(
     model: str, chip: str, topology: str | None, chips: str | None, prompt: int, generate: int, sla_ttft: float | None,
     sla_tpot: float | None, weights: str, cache: str, activations: str, batches: str | None, token_budget: int,
     load: float, rate: float | None, seed: int, price: float | None, ideal: bool, memory_efficiency: float | None,
     compute_efficiency: float | None, step_overhead: float | None, memory_fraction: float | None,
-    overlap: float | None, top: int, explained: bool, candidate: int, edition: str | None,
+    overlap: float | None, top: int, load_curve: bool, explained: bool, candidate: int, edition: str | None,
     hardware_files: tuple[str, ...], output: Output,
 ) -> None:  # fmt: skip
     """Rank slices, splits and batches for serving a model.
@@ -70,7 +71,11 @@ def command(
     from tpuprof.hardware import chip as find
     from tpuprof.plan import load_model
     from tpuprof.plan.serve import ServeQuestion, Sla, Types, Workload, plan_serving
-    from tpuprof.report.render import render_result
+    from tpuprof.plan.serve import load_curve as simulated
+    from tpuprof.plan.serve.explain import explain
+    from tpuprof.report.derivations import derivation_markdown, derivation_text
+    from tpuprof.report.plan_serve_page import serve_brief, serve_page
+    from tpuprof.report.plan_words import render_plan
     from tpuprof.report.serve_plan import serve_result
 
     found = find(chip, edition=edition, files=hardware_files)
@@ -86,15 +91,17 @@ def command(
     plan = plan_serving(question)
     if candidate > len(plan.candidates):
         raise UsageError(f"There is no candidate {candidate}.", hint=f"There are {len(plan.candidates)}.")
-    result = serve_result(plan, top=top, explained=candidate if explained else None)
-    text = render_result(result, output.form, output.screen() if output.form == "table" else None)
-    if explained and output.form in ("table", "md"):
-        from tpuprof.plan.serve.explain import explain
-        from tpuprof.report.derivations import derivation_markdown, derivation_text
-
+    chosen = plan.candidates[candidate - 1]
+    # The document for sharing has the curve anyway; elsewhere it is asked for, as it takes longer than the plan.
+    curve = simulated(question, plan.candidates[0]) if load_curve or output.form == "html" else ()
+    result = serve_result(plan, explained=candidate if explained else None, curve=curve)
+    derived = explain(question, chosen) if explained or output.form == "html" else {}
+    document, screen = result.document, output.screen() if output.form == "table" else None
+    full = serve_page(document, top, derived if output.form == "html" else None, candidate)
+    text = render_plan(result, serve_brief(document, top), full, output.form, screen)
+    if output.form in ("table", "md"):
         show = derivation_markdown if output.form == "md" else derivation_text
-        derived = explain(question, plan.candidates[candidate - 1])
-        text += "\n" + "\n".join(show(answer, name) for name, answer in derived.items())
+        text += "".join(f"\n{show(answer, name)}" for name, answer in derived.items())
     output.write(text)
 
 

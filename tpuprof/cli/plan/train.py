@@ -13,7 +13,7 @@ from tpuprof.cli.output import Output, output_options
 from tpuprof.cli.plan.from_run import Given, against_run, asked, required, run_asked, start
 from tpuprof.cli.plan.slices import slice_of
 from tpuprof.errors import UsageError
-from tpuprof.report.render import TABLE_FORMATS
+from tpuprof.report.render import PLAN_FORMATS
 
 if TYPE_CHECKING:
     from tpuprof.hardware.topology import Slice
@@ -65,7 +65,7 @@ _MESH_AXES = (
 @click.option("--explain", "rank", type=click.IntRange(1), help="Derive every number of the candidate of this rank.")
 @click.option("--scaling", is_flag=True, help="The same batch on slices of other sizes: the strong-scaling curve.")
 @hardware_options
-@output_options(TABLE_FORMATS)
+@output_options(PLAN_FORMATS)
 def command(
     model_name: str | None, chip_name: str | None, topology: str | None, chips: int | None, slices: int,
     batch_tokens: float | None, sequence: int | None, budget: float | None, price: float | None,
@@ -86,11 +86,13 @@ def command(
     from tpuprof.plan.profile_store import load_profile
     from tpuprof.plan.remat import custom_policy, remat_policy
     from tpuprof.plan.state import StateTypes
+    from tpuprof.plan.train_explain import explain
     from tpuprof.plan.train_layout import Job
     from tpuprof.plan.train_profile import efficiency
     from tpuprof.plan.train_search import search
     from tpuprof.plan.zoo import load_model
-    from tpuprof.report.render import render_result
+    from tpuprof.report.plan_train_page import scaling_page, train_brief, train_page
+    from tpuprof.report.plan_words import render_plan
     from tpuprof.report.training_plan import explanation, plan_result, scaling_result
 
     given = Given(model_name, chip_name, topology, chips, slices, batch_tokens, sequence, edition, hardware_files)
@@ -133,23 +135,29 @@ def command(
         if mesh is not None or rank is not None or run is not None:
             raise UsageError("--scaling searches by itself.", hint="Leave out --mesh, --explain and --from-run.")
         points = strong_scaling(job, where, policies=chosen or None, profile=profile)
-        output.write(render_result(scaling_result(job, points), output.form, screen))
+        curve = scaling_result(job, points)
+        page = scaling_page(curve.document)
+        output.write(render_plan(curve, page, page, output.form, screen))
         return
     layout = _layout(mesh, where)
     plan = search(job, where, policies=chosen or None, profile=profile, only=layout if run is None else None)
-    if not plan.candidates:
+    if not plan.candidates and output.form in ("json", "jsonl", "csv"):  # pages say it
         output.note(f"No layout of {where.name} is possible: {plan.rejected[0].why.rstrip('.')}.")
-    if rank is None:
-        result = plan_result(plan, budget, price, top, stored)
-        if started is not None:
-            result = against_run(result, started, plan, layout, chosen, top)
-        output.write(render_result(result, output.form, screen))
-        return
-    if rank > len(plan.candidates):
+    if rank is not None and rank > len(plan.candidates):
         raise UsageError(f"There is no rank {rank}.", why=f"{len(plan.candidates)} layouts fit.")
-    if output.form not in ("table", "md", "json"):
-        raise UsageError(f"--explain cannot be written as {output.form}.", hint="Formats: table, md, json.")
-    output.write(explanation(plan, rank, budget, price, output.form, stored))
+    if rank is not None and output.form not in ("table", "md", "json", "html"):
+        raise UsageError(f"--explain cannot be written as {output.form}.", hint="Formats: table, md, json, html.")
+    if rank is not None and output.form != "html":
+        output.write(explanation(plan, rank, budget, price, output.form, stored))
+        return
+    result = plan_result(plan, budget, price, top, stored)
+    if started is not None:
+        result = against_run(result, started, plan, layout, chosen, top)
+    derived = {}
+    if output.form == "html" and plan.candidates:
+        derived = explain(plan, plan.candidates[(rank or 1) - 1], budget, price)
+    full = train_page(result.document, derived, rank or 1)
+    output.write(render_plan(result, train_brief(result.document), full, output.form, screen))
 
 
 def _sequences(batch_tokens: float, sequence: int) -> int:

@@ -11,7 +11,7 @@ from tpuprof.plan.serve.fit import ServeMemory, memory_of, most_sequences
 from tpuprof.plan.serve.forward import ForwardModel, Parts
 from tpuprof.plan.serve.layout import ServeLayout, layouts
 from tpuprof.plan.serve.question import ServeQuestion
-from tpuprof.plan.serve.search import ServePlan, pareto, plan_serving
+from tpuprof.plan.serve.search import ServePlan, load_curve, pareto, plan_serving
 from tpuprof.plan.serve.setup import BOUND, EXPECTED, Assumptions, Sla, Types, Workload
 from tpuprof.plan.serve.simulation import Request, Simulated, StepWork, poisson, simulate, step_times
 from tpuprof.plan.serve.steady import Apart, Steady, apart, cost_per_million, steady_state
@@ -40,6 +40,7 @@ __all__ = [
     "apart",
     "cost_per_million",
     "layouts",
+    "load_curve",
     "memory_of",
     "most_sequences",
     "pareto",

@@ -81,10 +81,16 @@ class ServeCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A split that was not considered, or a batch of it, and why."""
+    """A split that was not considered, or a batch of it, and why.
+
+    Args:
+        kind: what does not work out: the ``split`` itself, ``memory``, ``links`` that are not known, or the ``budget``
+            of tokens.
+    """
 
     layout: ServeLayout
     why: str
+    kind: str
     batch: int | None = None
 
 
@@ -99,19 +105,19 @@ def points(question: ServeQuestion, layout: ServeLayout) -> tuple[list[ServeCand
     model, types, workload = question.model, question.types, question.workload
     refused = problem(model, layout)
     if refused:
-        return [], [Rejected(layout, refused)]
+        return [], [Rejected(layout, refused, "split")]
     capacity = capacity_of(question.chip).value * question.assumed.memory_fraction
     room = most_sequences(model, layout, types, workload, question.budget, capacity)
     if room == 0:
         kept = memory_of(model, layout, types, workload, 1, question.budget, capacity)
-        return [], [Rejected(layout, _too_much(kept, 1))]
+        return [], [Rejected(layout, _too_much(kept, 1), "memory")]
     most = min(room, question.budget)
     forward = ForwardModel(model, layout, types, rates_of(question.chip), question.assumed)
     try:
         ttft = forward.prompt(workload.prompt, question.budget).total
         forward.decode_attention(1, 1)
     except UnknownLinkError as error:
-        return [], [Rejected(layout, f"{error.what} {error.why}")]
+        return [], [Rejected(layout, f"{error.what} {error.why}", "links")]
     sent = cache_of(model, layout, types, workload.prompt, 1) * layout.heads * layout.token_ways
 
     def point(batch: int) -> ServeCandidate:
@@ -130,7 +136,8 @@ def points(question: ServeQuestion, layout: ServeLayout) -> tuple[list[ServeCand
             if batch > most:
                 kept = memory_of(model, layout, types, workload, batch, question.budget, capacity)
                 budget = f"The token budget of {question.budget} leaves no token for each of {batch} sequences."
-                wrong.append(Rejected(layout, budget if kept.fits else _too_much(kept, batch), batch))
+                kind, why = ("budget", budget) if kept.fits else ("memory", _too_much(kept, batch))
+                wrong.append(Rejected(layout, why, kind, batch))
         return [point(batch) for batch in sorted(question.batches) if batch <= most], wrong
     found = [point(batch) for batch in _powers(most)]
     able = max((one.steady.batch for one in found if not one.missed), default=0)

@@ -13,10 +13,10 @@ from tpuprof.plan.serve.fit import capacity_of
 from tpuprof.plan.serve.setup import NO_LIMITS, Sla, Types
 from tpuprof.plan.serving_model import weight_bytes
 from tpuprof.text import plural
-from tpuprof.units import format_bytes
+from tpuprof.units import PS_PER_S, format_bytes, format_ps
 
 if TYPE_CHECKING:
-    from tpuprof.plan.serve.candidates import ServeCandidate
+    from tpuprof.plan.serve.candidates import Rejected, ServeCandidate
 
 _WORDS = {
     "weights": "waiting for weights", "arithmetic": "arithmetic", "cache": "reading the cache",
@@ -51,19 +51,20 @@ def why_loses(one: ServeCandidate, first: ServeCandidate) -> str:
             return "As many tokens per second and chip, in the same time per token."
         return "As many tokens per second and chip, at a longer time per token."
     return (
-        f"{ratio:.4g} times the chip time per token, most of it {_WORDS[part]}: {own[part] * 1e6:.4g} us of a chip per "
-        f"token, {best[part] * 1e6:.4g} us in the first."
+        f"{ratio:.4g} times the chip time per token, most of it {_WORDS[part]}: {format_ps(own[part] * PS_PER_S)} of a "
+        f"chip per token, {format_ps(best[part] * PS_PER_S)} in the first."
     )
 
 
-def does_not_fit(model: ModelConfig, types: Types, slices: Sequence[Slice], reasons: Sequence[str]) -> UsageError:
-    """The error for a model that cannot be served on any of the slices."""
+def does_not_fit(model: ModelConfig, types: Types, slices: Sequence[Slice], rejected: Sequence[Rejected]) -> UsageError:
+    """The error for a model that cannot be served on any of the slices: of all reasons the lack of memory first."""
+    nearest = min(reversed(rejected), key=lambda one: one.kind != "memory", default=None)
     each = capacity_of(slices[0].chip).value * slices[0].chip.devices_per_chip
     size = weight_bytes(model, types.weights)
     least = plural(ceil(size / each), "chip")
     return UsageError(
         f"{model.name} cannot be served on {', '.join(where.name for where in slices[:12])}.",
-        why=reasons[-1] if reasons else "",
+        why="" if nearest is None else nearest.why,
         hint=f"The weights alone are {format_bytes(size)}, {least} of {slices[0].chip.name}. "
         "Give more --chips, narrower --weights and --cache, shorter sequences or a smaller batch.",
     )

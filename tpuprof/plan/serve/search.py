@@ -20,6 +20,8 @@ from tpuprof.plan.serve.steady import cost_per_million
 
 LOADED_SHARE = 0.9
 """Share of the requests whose time to the first token must meet the limit under load."""
+CURVE_LOADS = (0.1, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
+"""Loads of a curve: close to each other where queues grow."""
 _FEWEST_REQUESTS = 200
 _LEAST_REQUESTS = 10
 _STEPS = 500_000
@@ -63,7 +65,7 @@ def plan_serving(question: ServeQuestion) -> ServePlan:
             if found:
                 points[layout] = found
     if not points:
-        raise does_not_fit(question.model, question.types, question.slices, [one.why for one in rejected])
+        raise does_not_fit(question.model, question.types, question.slices, rejected)
     best = {layout: _best(found) for layout, found in points.items()}
     best, smallest = _under_load(question, best)
     ranked = sorted(best.values(), key=_rank)
@@ -102,6 +104,13 @@ def simulate_load(question: ServeQuestion, candidate: ServeCandidate, load: floa
         rate, rate / steady.requests_per_s, count, done.ttft_s(0.5), ttft, done.ttft_s(0.99), tpot,
         not question.sla.missed(ttft, tpot), cost,
     )  # fmt: skip
+
+
+def load_curve(
+    question: ServeQuestion, candidate: ServeCandidate, loads: Sequence[float] = CURVE_LOADS
+) -> tuple[Loaded, ...]:
+    """A candidate's server under more and more load, as shares of what it can do; the same requests each time."""
+    return tuple(simulate_load(question, candidate, load) for load in loads)
 
 
 def _under_load(
