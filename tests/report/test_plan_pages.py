@@ -229,7 +229,8 @@ def test_serving_has_the_same_three_views(served: tuple[ServeQuestion, dict[str,
 
 def test_an_engine_is_an_assumption(served: tuple[ServeQuestion, dict[str, Any], Any]) -> None:
     _, document, _ = served
-    assert "| engine |" not in page_markdown(serve_page(document))
+    ideal = {**document, "assumptions": {**document["assumptions"], "engine": None}}
+    assert "| engine |" not in page_markdown(serve_page(ideal))
     engine = {"attention": 0.3, "tile": 128, "source": "a public trace"}
     known = {**document, "assumptions": {**document["assumptions"], "engine": engine}}
     assert "| engine | attention 0.3, tile 128; a public trace |" in page_markdown(serve_page(known))

@@ -131,7 +131,7 @@ def _candidates(question: ServeQuestion) -> list[ServeCandidate]:
     found = [one for able, _ in tried for one in able]
     if not found:
         raise does_not_fit(
-            question.model, question.types, question.slices, [one.why for _, refused in tried for one in refused]
+            question.model, question.types, question.slices, [one for _, refused in tried for one in refused]
         )
     return found
 
