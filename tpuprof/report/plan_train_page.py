@@ -9,6 +9,7 @@ from typing import Any
 
 from tpuprof.charts.plan_looks import COLLECTIVES, TIMES
 from tpuprof.perfmodel.derivation import Derivation
+from tpuprof.report.calibration import profile_sentence
 from tpuprof.report.listing import Field, Listing, show_count, show_text
 from tpuprof.report.page import Page, Section
 from tpuprof.report.plan_figures import map_figure, memory_figure, scaling_figure, steps_figure
@@ -308,14 +309,9 @@ def _assumptions(document: dict[str, Any]) -> Section:
 
 
 def _stored(profile: dict[str, Any]) -> str:
-    """A named profile in one line: its constants, and what they rest on; empty if the built-in one was used."""
+    """A named profile in one line; empty if the built-in one was used."""
     stored = profile.get("stored")
-    if stored is None:
-        return ""
-    listed = ", ".join(f"{name} {value:.4g}" for name, value in stored["constants"].items()) or "none"
-    made = f", made {stored['created']}" if stored["created"] else ""
-    source = stored["source"] or "source not stated"
-    return f"profile {stored['name']} ({stored['path']}{made}): {source}; its constants: {listed}"
+    return "" if stored is None else profile_sentence(stored)
 
 
 def _sizes(points: list[dict[str, Any]]) -> Listing:
