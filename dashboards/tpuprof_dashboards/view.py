@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 PICKS = ("run", "base", "steps", "devices")
 """What the pickers set; pages may not use these names for filters."""
 
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,23}\Z")
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}\Z")
 _MOST_FILTERS = 40
 _LONGEST = 2000
 
