@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tpuprof.engine import Progress
     from tpuprof.formats.recording import RunFiles
     from tpuprof.trace import Trace
+    from tpuprof_dashboards.timeline import TimelineModel
 
 T = TypeVar("T")
 
@@ -156,3 +157,10 @@ def check_selection(run: OpenRun, steps: str, devices: str) -> tuple[Selection, 
         return run.selection(steps, devices), None
     except UsageError as error:
         return run.selection(), " ".join(filter(None, (error.what, error.hint)))
+
+
+def timeline_of(selection: Selection) -> TimelineModel:
+    """The timeline of a selection, laid out once for everyone."""
+    from tpuprof_dashboards.timeline import build_timeline
+
+    return selection.derived("timeline", lambda: build_timeline(selection.trace))

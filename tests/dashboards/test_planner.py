@@ -92,9 +92,7 @@ def test_no_file_of_the_server_is_read(tmp_path: Path) -> None:
 
 
 def test_values_are_never_options() -> None:
-    arguments = arguments_of(
-        plan_train(), {**SMALL, "model_name": "--output=/x", "sequence": "--y"}
-    )
+    arguments = arguments_of(plan_train(), {**SMALL, "model_name": "--output=/x", "sequence": "--y"})
     assert arguments[-2:] == ["--", "--output=/x"]
     assert "--seq=--y" in arguments
     with pytest.raises(UsageError):

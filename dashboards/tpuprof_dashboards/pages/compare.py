@@ -17,8 +17,10 @@ from tpuprof_dashboards.columns import Shown, show_table
 from tpuprof_dashboards.drawing import show_chart
 from tpuprof_dashboards.failure import show_empty
 from tpuprof_dashboards.page import Page
+from tpuprof_dashboards.runs import Selection, timeline_of
 from tpuprof_dashboards.text import code, plain
 from tpuprof_dashboards.tiles import Tile, show_notice, show_tiles
+from tpuprof_dashboards.timeline import timeline
 
 _GROUPS = (
     Shown("name", "what", pinned=True, help="The op, kind, scope or source line that changed."),
@@ -42,6 +44,7 @@ _DIFFERENCES = (
 )
 _VERDICTS = {"regressed": st.error, "improved": st.success, "unchanged": st.success, "cannot_tell": st.warning}
 _FIRST_CAUSES = 5
+_LINE_HEIGHT = 380
 
 
 def render(page: Page) -> None:
@@ -62,9 +65,13 @@ def render(page: Page) -> None:
         st.caption(f"{plain(document['reason'])}.")
     show_tiles(_tiles(document))
     _differences_of_time(page, document)
-    causes, sides, beside = st.tabs(["Causes", "Step times", "What else differs"], key="compare.tab")
+    tabs = st.tabs(["Causes", "Timelines", "Step times", "What else differs"], key="compare.tab", on_change="rerun")
+    causes, lines, sides, beside = tabs
     with causes:
         _causes(document)
+    with lines:
+        if lines.open:
+            _timelines(page, base)
     with sides:
         _sides(page, document)
     with beside:
@@ -135,6 +142,13 @@ def _causes(document: dict[str, Any]) -> None:
         show_notice(severity, cause["title"], cause["message"], cause["suggestion"], cause["delta_ps"])
     if len(document["causes"]) > _FIRST_CAUSES:
         st.caption(f"The largest {_FIRST_CAUSES} of {len(document['causes'])}; the download has all.")
+
+
+def _timelines(page: Page, base: Selection) -> None:
+    """Both runs, one above the other; linked, they move together from the starts of their steps."""
+    for label, selection, name in (("Before", base, page.view.base), ("After", page.selection, page.view.run)):
+        st.markdown(f"**{label}**: {code(name or selection.trace.name)}")
+        timeline(timeline_of(selection), key=f"compare.{label}", height=_LINE_HEIGHT, sync="compare")
 
 
 def _sides(page: Page, document: dict[str, Any]) -> None:
