@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from tpuprof.charts.collectives import collectives_chart
 from tpuprof.charts.drawing import Drawing, charts_available
+from tpuprof.charts.heat import heat_chart
+from tpuprof.charts.mean_step import mean_step_chart
 from tpuprof.charts.partition import device_parts_chart, step_parts_chart
 from tpuprof.charts.roofline import roofline_chart
 from tpuprof.charts.steptime import step_time_chart
 from tpuprof.charts.svg import to_svg
 from tpuprof.charts.themes import THEMES, Theme, themed
 from tpuprof.charts.trend import trend_chart
+from tpuprof.charts.waiting import collective_split_chart, idle_causes_chart, skew_chart
 from tpuprof.charts.waterfall import delta_chart, ladder_chart
 
 __all__ = [
@@ -26,11 +29,16 @@ __all__ = [
     "Drawing",
     "Theme",
     "charts_available",
+    "collective_split_chart",
     "collectives_chart",
     "delta_chart",
     "device_parts_chart",
+    "heat_chart",
+    "idle_causes_chart",
     "ladder_chart",
+    "mean_step_chart",
     "roofline_chart",
+    "skew_chart",
     "step_parts_chart",
     "step_time_chart",
     "themed",
