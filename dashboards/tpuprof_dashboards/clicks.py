@@ -6,7 +6,7 @@ A page that sets a filter by a click must let people take the filter away while 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import streamlit as st
 
@@ -30,7 +30,5 @@ def mark_fields(selected: Any) -> dict[str, Any]:
     Args:
         selected: the state of a point selection with fields: what ``show_chart`` returns.
     """
-    if isinstance(selected, list) and selected and isinstance(selected[-1], Mapping):
-        found: Mapping[str, Any] = selected[-1]
-        return dict(found)
-    return {}
+    marks = cast("list[Any]", selected) if isinstance(selected, list) else []
+    return dict(cast("Mapping[str, Any]", marks[-1])) if marks and isinstance(marks[-1], Mapping) else {}

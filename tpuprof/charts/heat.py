@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from tpuprof.charts.drawing import (
     CARD,
@@ -15,7 +14,6 @@ from tpuprof.charts.drawing import (
     Drawing,
     framed,
     need_charts,
-    number,
     shortened,
     time_unit,
 )
@@ -47,7 +45,7 @@ def heat_chart(
     Args:
         devices: the cores, one per row.
         steps: the steps' numbers, one per column.
-        values_ps: a time per core and step; what is null or not finite has no cell.
+        values_ps: a time per core and step, shape (devices, steps); what is null or not finite has no cell.
         title: what the times are, for the legend.
         color: the (light) colour of the longest, one of the palette.
         marked: a core and step to frame.
@@ -55,7 +53,6 @@ def heat_chart(
     Raises:
         MissingDependencyError: altair is not installed.
     """
-    # The shape is that of the names: what has no value is unknown.
     cells, each = _cells(devices, steps, values_ps)
     if not cells:
         return Drawing(None, f"No heat map: {title} is not known for any step.")
@@ -103,31 +100,36 @@ def heat_chart(
 
 
 def _cells(
-    devices: Sequence[str], steps: Sequence[int], values: Sequence[Sequence[float | None]]
+    devices: Sequence[str], steps: Sequence[int], values_ps: Sequence[Sequence[float | None]]
 ) -> tuple[list[dict[str, Any]], tuple[int, int]]:
     """The cells with a known value, and how many cores and steps each stands for."""
+    import numpy as np
+
+    values = np.asarray(values_ps, np.float64).reshape(len(devices), len(steps))
     each_row = max(1, -(-len(devices) // MOST_ROWS))
-    n_rows = max(1, -(-len(devices) // each_row))
-    most = max(1, min(MOST_COLUMNS, MOST_CELLS // n_rows))
-    each = (each_row, max(1, -(-len(steps) // most)))
-    best: dict[tuple[int, int], tuple[float, int, int, int]] = {}
-    for at, row in enumerate(values[: len(devices)]):
-        for column, value in enumerate(row[: len(steps)]):
-            ps = number(value)
-            if ps is None or math.isnan(ps):
-                continue
-            place = (at // each[0], column // each[1])
-            held = best.get(place)
-            count = 1 + (held[3] if held else 0)
-            best[place] = (ps, at, column, count) if held is None or ps > held[0] else (*held[:3], count)
-    cells = [
-        {
-            "row": row, "column": column, "ps": ps, "time": format_ps(ps),
-            "device": cast("str", devices[at]), "step": int(steps[step]), "of": plural(count, "value"),
-            "about": f"{shortened(devices[at], 80)}, step {int(steps[step])}: {format_ps(ps)}",
-        }
-        for (row, column), (ps, at, step, count) in sorted(best.items())
-    ]  # fmt: skip
+    n_rows = -(-len(devices) // each_row)
+    each = (each_row, max(1, -(-len(steps) // min(MOST_COLUMNS, MOST_CELLS // max(n_rows, 1)))))
+    n_columns = -(-len(steps) // each[1])
+    padded = np.full((n_rows * each[0], n_columns * each[1]), -np.inf)
+    with np.errstate(invalid="ignore"):
+        padded[: len(devices), : len(steps)] = np.where(np.abs(values) < 1e30, values, -np.inf)
+    groups = padded.reshape(n_rows, each[0], n_columns, each[1]).swapaxes(1, 2).reshape(n_rows, n_columns, -1)
+    if not groups.size:
+        return [], each
+    largest, counts = groups.argmax(axis=2), np.isfinite(groups).sum(axis=2)
+    cells: list[dict[str, Any]] = []
+    for row, column in zip(*(index.tolist() for index in np.nonzero(counts)), strict=True):
+        inside = divmod(int(largest[row, column]), each[1])
+        device = devices[row * each[0] + inside[0]]
+        step = int(steps[column * each[1] + inside[1]])
+        ps = float(groups[row, column].max())
+        cells.append(
+            {
+                "row": row, "column": column, "ps": ps, "time": format_ps(ps), "device": device, "step": step,
+                "of": plural(int(counts[row, column]), "value"),
+                "about": f"{shortened(device, 80)}, step {step}: {format_ps(ps)}",
+            }
+        )  # fmt: skip
     return cells, each
 
 

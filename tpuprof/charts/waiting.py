@@ -120,7 +120,8 @@ def skew_chart(cores: Sequence[Mapping[str, Any]]) -> Drawing:
     shown = known if len(known) <= MOST_CORES else [*known[: MOST_CORES // 2], *known[-MOST_CORES // 2 :]]
     bars = [
         Bar(name, name, f"{format_ps(late)} late" if late else "", [late, -wait],
-            [f"{name} kept the others waiting: {format_ps(late)} per step", f"{name} waited for others: {format_ps(wait)} per step"])
+            [f"{name} kept the others waiting: {format_ps(late)} per step",
+             f"{name} waited for others: {format_ps(wait)} per step"])
         for name, late, wait in shown
     ]  # fmt: skip
     pieces = [

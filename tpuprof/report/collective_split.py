@@ -65,6 +65,17 @@ def collective_split(trace: Trace, by: str, **only: str) -> list[dict[str, Any]]
     return sorted(found, key=lambda row: (-row["exposed_ps"], -row["window_ps"], row["name"] or ""))
 
 
+def collectives_with(trace: Trace, **only: str) -> set[tuple[str, str | None]]:
+    """The (op, module) of the collectives that fit, wherever they ran.
+
+    Args:
+        trace: the run.
+        only: as for :func:`collective_split`.
+    """
+    pairs = _chosen(trace.collectives, only)[["op", "module"]].drop_duplicates()
+    return {(row["op"], row["module"]) for row in records(pairs)}
+
+
 def collective_occurrences(trace: Trace, top: int, **only: str) -> tuple[list[dict[str, Any]], int]:
     """The most exposed occurrences of collectives as rows of :data:`OCCURRENCE_COLUMNS` and how many there are in all.
 

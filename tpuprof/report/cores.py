@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from tpuprof.report.plain import jsonable, records
+from tpuprof.report.plain import records
 from tpuprof.report.step_grid import counted_partition, lateness, steady_arrivals, waits
-from tpuprof.tables.schemas import IDLE_CAUSES
-from tpuprof.tables.stats import step_times
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,14 +62,14 @@ def late_rows(trace: Trace) -> list[dict[str, Any]]:
     if not len(late):
         return []
     ops = _worst_ops(steady_arrivals(trace))
-    waited = _most(waits(trace), "wait_ps").set_index("step")
-    slowest = counted_partition(trace).groupby("step")["step_ps"].max()
+    waited = {row["step"]: row for row in records(_most(waits(trace), "wait_ps"))}
+    slowest: dict[int, int] = counted_partition(trace).groupby("step")["step_ps"].max().to_dict()
     found: list[dict[str, Any]] = []
     for row in records(late):
         step, device = row["step"], row["device"]
         op, op_late = ops.get((step, device), (None, None))
-        known = step in waited.index
-        length = int(slowest[step])
+        waiting: dict[str, Any] = waited.get(step, {})
+        length = slowest[step]
         found.append(
             {
                 "step": step,
@@ -83,38 +79,11 @@ def late_rows(trace: Trace) -> list[dict[str, Any]]:
                 "late_fraction": row["late_ps"] / length if length else None,
                 "op": op,
                 "op_late_ps": op_late,
-                "waiting": str(waited.at[step, "device"]) if known else None,
-                "wait_ps": int(waited.loc[step, "wait_ps"]) if known else None,
+                "waiting": waiting.get("device"),
+                "wait_ps": waiting.get("wait_ps"),
             }
         )
     return sorted(found, key=lambda row: (-row["late_ps"], row["step"]))
-
-
-def step_figures(trace: Trace) -> dict[str, Any]:
-    """The statistics of the report on step times, and ``p95_ps``; null where there are none."""
-    statistics = trace.step_statistics()
-    times = [] if trace.step_source == "none" else step_times(trace.steps).to_numpy()
-    return jsonable({**statistics, "p95_ps": float(np.percentile(times, 95)) if len(times) else None})
-
-
-def slowest_times(trace: Trace) -> list[float]:
-    """The time of each counted step on its slowest core, in ps: what step statistics are of."""
-    return [] if trace.step_source == "none" else step_times(trace.steps).astype("float64").tolist()
-
-
-def idle_rows(trace: Trace) -> list[dict[str, Any]]:
-    """Mean idle time per counted step by core and cause, in ps, the most idle core first; null causes are unknown."""
-    rows = counted_partition(trace)
-    if not len(rows):
-        return []
-    causes = [f"idle_{cause}_ps" for cause in IDLE_CAUSES]
-    plain = rows[["idle_ps", *causes]].astype("float64").assign(device=rows["device"].astype(str))
-    groups = plain.groupby("device", sort=False)
-    means = groups[["idle_ps", *causes]].mean()
-    complete = groups[causes].count().eq(groups.size(), axis=0)
-    means[causes] = means[causes].where(complete)
-    found = records(means.reset_index())
-    return sorted(found, key=lambda row: (-row["idle_ps"], row["device"]))
 
 
 def _latest(late: pd.DataFrame) -> pd.DataFrame:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tpuprof.trace import Trace
 
 GAP_COLUMNS = (
-    "device", "step", "start_ps", "duration_ps", "where", "host_cause", "host_ps", "host_call", "host_step", "before_op",
-    "after_op",
+    "device", "step", "start_ps", "duration_ps", "where", "host_cause", "host_ps", "host_call", "host_step",
+    "before_op", "after_op",
 )  # fmt: skip
 MOST_HOSTS = 8
 """Hosts that are looked at; of a large run the file of each is read again."""
