@@ -30,17 +30,17 @@ _PAGES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("TPU51",), "memory"),
     (("TPU2", "TPU50"), "ops"),
 )
-_FILTERS: dict[str, tuple[str, ...]] = {
-    "collectives": ("op", "module"),
-    "steps": ("device", "step"),
-    "idle": ("device", "step"),
-    "ops": ("op", "module"),
-    "roofline": ("op", "module"),
-    "scopes": ("scope",),
-    "memory": ("module",),
-    "timeline": ("op", "step", "device"),
+_OF_OP = {"op": "op", "of": "module"}
+_FILTERS: dict[str, Mapping[str, str]] = {
+    "collectives": _OF_OP,
+    "steps": {"device": "device", "step": "step"},
+    "idle": {"device": "device", "step": "step"},
+    "ops": _OF_OP,
+    "roofline": _OF_OP,
+    "scopes": {"scope": "scope"},
+    "memory": {"module": "module"},
 }
-"""What of a finding's scope a page can be narrowed down to."""
+"""What of a finding's scope a page can be narrowed down to, by the name that the filter has in URLs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ def place_of(finding: Mapping[str, Any]) -> Place | None:
         slug = "ops"
     if slug is None:
         return None
-    found = {name: str(scope[name]) for name in _FILTERS[slug] if scope.get(name) is not None}
-    if "module" in found and "op" in _FILTERS[slug] and "op" not in found:
-        del found["module"]
+    found = {name: str(scope[key]) for name, key in _FILTERS[slug].items() if scope.get(key) is not None}
+    if "op" not in found:
+        found.pop("of", None)
     return Place(slug, found)
 
 

@@ -118,7 +118,7 @@ def _cells(
         return [], each
     largest, counts = groups.argmax(axis=2), np.isfinite(groups).sum(axis=2)
     cells: list[dict[str, Any]] = []
-    for row, column in zip(*(index.tolist() for index in np.nonzero(counts)), strict=True):
+    for row, column in np.argwhere(counts).tolist():
         inside = divmod(int(largest[row, column]), each[1])
         device = devices[row * each[0] + inside[0]]
         step = int(steps[column * each[1] + inside[1]])

@@ -63,7 +63,7 @@ def late_rows(trace: Trace) -> list[dict[str, Any]]:
         return []
     ops = _worst_ops(steady_arrivals(trace))
     waited = {row["step"]: row for row in records(_most(waits(trace), "wait_ps"))}
-    slowest: dict[int, int] = counted_partition(trace).groupby("step")["step_ps"].max().to_dict()
+    slowest: dict[Any, int] = counted_partition(trace).groupby("step")["step_ps"].max().to_dict()
     found: list[dict[str, Any]] = []
     for row in records(late):
         step, device = row["step"], row["device"]

@@ -23,7 +23,7 @@ from tpuprof_dashboards.text import code, plain
 from tpuprof_dashboards.tiles import Tile, show_tiles
 
 MOST_OCCURRENCES = 300
-_FILTERS = ("op", "module", "kind", "axis", "scope", "source", "device", "step")
+_FILTERS = ("op", "of", "module", "kind", "axis", "scope", "source", "device", "step")
 _BY = {"op": "Op", "kind": "Kind", "axis": "Mesh axis", "scope": "Scope", "source": "Source", "module": "Program"}
 _SHOW = {"exposed": "Exposed or hidden", "wait": "Waiting or moving", "bound": "Against the links' bound"}
 _TABLE = (
@@ -70,7 +70,7 @@ def render(page: Page) -> None:
         )
         return
     show_tiles(page.selection.derived("collectives.tiles", lambda: _tiles(report)))
-    only = show_chips(page, _FILTERS)
+    only = _only(show_chips(page, _FILTERS))
     with st.container(horizontal=True, vertical_alignment="bottom", key="collectives.options"):
         show = page.choice("show", "Show", _SHOW)
         by = page.choice("by", "Group by", _BY) if show != "bound" else "op"
@@ -87,6 +87,12 @@ def render(page: Page) -> None:
     _table(page, kept)
     _occurrences(page, only, key)
     show_findings(page, [finding for finding in report["findings"] if finding["rule"].startswith("TPU30")])
+
+
+def _only(chosen: dict[str, str]) -> dict[str, str]:
+    """The filters as the tables name them: ``of`` is the program of ``op``, which ``module`` filters."""
+    of = chosen.pop("of", "")
+    return {**chosen, "module": of} if of and "op" in chosen else chosen
 
 
 def _tiles(report: dict[str, Any]) -> list[Tile]:
@@ -136,7 +142,7 @@ def _table(page: Page, rows: list[dict[str, Any]]) -> None:
     at = show_table(rows, _TABLE, "collectives.table", select="single-row")
     if newly("collectives.table", [(rows[row]["name"], rows[row]["module"]) for row in at]):
         row = rows[at[0]]
-        page.set(op=str(row["name"]), module=row["module"] or "")
+        page.set(op=str(row["name"]), of=row["module"] or "")
     unknown = [row for row in rows if row["predicted_ps"] is None]
     if unknown:
         reason = next((row["prediction_reason"] for row in unknown if row["prediction_reason"]), None)
@@ -165,4 +171,4 @@ def _occurrences(page: Page, only: dict[str, str], key: Any) -> None:
             step = "" if row["step"] is None else str(row["step"])
             page.link("timeline", f"On the timeline: {code(row['device'])}", ":material/view_timeline:",
                       op=op, step=step, device=str(row["device"]))  # fmt: skip
-        page.link("ops", "The op itself", ":material/table_rows:", op=op, module=page.get("module"))
+        page.link("ops", "The op itself", ":material/table_rows:", op=op, of=page.get("of"))
