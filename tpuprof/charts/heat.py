@@ -10,6 +10,7 @@ from tpuprof.charts.drawing import (
     FONT,
     INK,
     LINE,
+    SOFT,
     WIDTH,
     Drawing,
     framed,
@@ -30,6 +31,9 @@ _NAME = 22
 _SATURATED = 0.98
 """Colours end at this quantile, if what lies above it is far above: one step that compiles would leave no contrast."""
 _FAR = 1.5
+_TICKS = 4
+_PALEST = 0.08
+_TICK_WIDTH = 84
 
 
 def heat_chart(
@@ -67,26 +71,25 @@ def heat_chart(
     rows = [{**cell, "value": cell["ps"] / scale} for cell in cells]
     x = alt.X("column:O", axis=None, scale=alt.Scale(domain=list(range(n_columns)), paddingInner=0))
     y = alt.Y("row:O", axis=None, scale=alt.Scale(domain=list(range(n_rows)), paddingInner=0))
-    legend = alt.Legend(
-        title=f"{title} ({unit})", gradientLength=240, gradientThickness=10, tickCount=4, format="~g", offset=0
-    )
-    shade = alt.Color(
-        "value:Q",
-        scale=alt.Scale(domain=[low / scale, high / scale], range=[LINE, color], clamp=True, nice=False, zero=False),
-        legend=legend,
-    )
+    # Strength instead of a scale of colours, so that light, dark and pages with colours of their own all have it.
+    domain, strength = [low / scale, high / scale], [_PALEST, 1.0]
+    shade = alt.FillOpacity(
+        "value:Q", legend=None,
+        scale=alt.Scale(domain=domain, range=strength, clamp=True, nice=False, zero=False),
+    )  # fmt: skip
     picked = alt.selection_point(name=PICKED, fields=["device", "step"], on="click")
     thin = 1 if n_columns <= 60 and height / n_rows > 14 else 0.4
     base = alt.Chart(alt.Data(values=rows))
     layers: list[Any] = [
-        base.mark_rect(stroke=CARD, strokeWidth=thin, cursor="pointer").encode(
-            x=x, y=y, color=shade, description="about:N",
+        base.mark_rect(fill=color, stroke=CARD, strokeWidth=thin, cursor="pointer").encode(
+            x=x, y=y, fillOpacity=shade, description="about:N",
             tooltip=[
                 alt.Tooltip("device:N", title="core"), alt.Tooltip("step:Q", title="step"),
                 alt.Tooltip("time:N", title=title), alt.Tooltip("of:N", title="longest of"),
             ],
         ).add_params(picked),
         *_labels(devices, steps, each, n_rows, n_columns, height, x, y),
+        *_legend(f"{title} ({unit})", low / scale, high / scale, color),
     ]  # fmt: skip
     framed_cells = [row for row in rows if marked and _holds(row, marked, devices, steps, each)]
     if framed_cells:
@@ -105,17 +108,17 @@ def _cells(
     """The cells with a known value, and how many cores and steps each stands for."""
     import numpy as np
 
+    if not devices or not steps:
+        return [], (1, 1)
     values = np.asarray(values_ps, np.float64).reshape(len(devices), len(steps))
     each_row = max(1, -(-len(devices) // MOST_ROWS))
     n_rows = -(-len(devices) // each_row)
-    each = (each_row, max(1, -(-len(steps) // min(MOST_COLUMNS, MOST_CELLS // max(n_rows, 1)))))
+    each = (each_row, max(1, -(-len(steps) // min(MOST_COLUMNS, MOST_CELLS // n_rows))))
     n_columns = -(-len(steps) // each[1])
     padded = np.full((n_rows * each[0], n_columns * each[1]), -np.inf)
     with np.errstate(invalid="ignore"):
         padded[: len(devices), : len(steps)] = np.where(np.abs(values) < 1e30, values, -np.inf)
     groups = padded.reshape(n_rows, each[0], n_columns, each[1]).swapaxes(1, 2).reshape(n_rows, n_columns, -1)
-    if not groups.size:
-        return [], each
     largest, counts = groups.argmax(axis=2), np.isfinite(groups).sum(axis=2)
     cells: list[dict[str, Any]] = []
     for row, column in np.argwhere(counts).tolist():
@@ -169,6 +172,29 @@ def _labels(
         ),
         title.encode(x=alt.value((WIDTH - _LEFT - _RIGHT) / 2), y=alt.value(height + 23), text="text:N"),
     ]  # fmt: skip
+
+
+def _legend(title: str, low: float, high: float, color: str) -> list[Any]:
+    """Squares of growing strength with the value that each stands for."""
+    import altair as alt
+
+    layers: list[Any] = [
+        alt.Chart(alt.Data(values=[{"text": title}])).mark_text(color=SOFT, fontSize=FONT, align="left").encode(
+            x=alt.value(0), y=alt.value(-42), text="text:N"
+        )
+    ]  # fmt: skip
+    for at in range(_TICKS + 1):
+        value, strength = low + (high - low) * at / _TICKS, _PALEST + (1 - _PALEST) * at / _TICKS
+        base = alt.Chart(alt.Data(values=[{"text": f"{value:,.4g}"}]))
+        x = at * _TICK_WIDTH
+        square = base.mark_square(fill=color, fillOpacity=strength, stroke=LINE, strokeWidth=1, size=200, opacity=1)
+        layers += [
+            square.encode(x=alt.value(x + 8), y=alt.value(-22)),
+            base.mark_text(color=INK, fontSize=FONT, align="left").encode(
+                x=alt.value(x + 20), y=alt.value(-22), text="text:N"
+            ),
+        ]
+    return layers
 
 
 def _ending(name: str) -> str:

@@ -52,8 +52,8 @@ class StepGrid:
 def step_grid(trace: Trace, measure: str) -> StepGrid:
     """The grid of a measure.
 
-    Waits are those of table ``collectives``, unknown in steps in which none is known. Lateness is that of table
-    ``arrivals`` without its transient rows; in a step in which it was measured for no core it is unknown.
+    Waits are those of table ``collectives``, lateness is that of table ``arrivals`` without its transient rows; where
+    a core has none in a step, both are unknown there.
 
     Raises:
         UsageError: there is no such measure.
@@ -109,9 +109,7 @@ def _of_measure(trace: Trace, rows: pd.DataFrame, measure: str) -> pd.DataFrame:
     else:
         sums = rows.assign(device=rows["device"].astype(str))[["device", "step", f"{measure}_ps"]]
     column: Any = f"{measure}_ps"
-    wide = sums.pivot(index="device", columns="step", values=column)
-    # A core that was compared with none in a step kept none waiting there, as long as any was compared.
-    return wide.fillna(0) if measure == "late" else wide
+    return sums.pivot(index="device", columns="step", values=column)
 
 
 def _sums(rows: pd.DataFrame, column: str) -> pd.DataFrame:
