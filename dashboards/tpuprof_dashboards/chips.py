@@ -10,8 +10,8 @@ from tpuprof_dashboards.page import Page, update
 from tpuprof_dashboards.text import plain, shortened
 
 LABELS = {
-    "op": "op", "of": "of program", "module": "program", "kind": "kind", "scope": "scope", "axis": "mesh axis", "source": "source",
-    "step": "step", "device": "core", "q": "search",
+    "op": "op", "of": "of program", "module": "program", "kind": "kind", "scope": "scope", "axis": "mesh axis",
+    "source": "source", "step": "step", "device": "core", "q": "search",
 }  # fmt: skip
 """What filters are called for people; the same names in the URLs of all pages."""
 

@@ -51,6 +51,15 @@ IDLE_MEANINGS = {
 }
 """What each cause of idle time means."""
 
+WAIT_REASONS = {
+    "half_missing": "A half of each collective is missing from the trace.",
+    "groups_unknown": "The groups of the collectives, or the ids of the cores, are not in the trace.",
+    "peers_not_traced": "The other cores of each group were not traced: capture on all hosts.",
+    "not_matched": "What the cores did at these places does not match.",
+    "no_common_clock": "The clocks of the hosts could not be aligned: their collectives do not show one moment.",
+}
+"""Why the waits of collectives are not known, as sentences."""
+
 
 @cache
 def meanings() -> dict[str, str]:

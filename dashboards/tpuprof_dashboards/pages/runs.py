@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from tpuprof.formats.discover import MAX_SESSIONS
 from tpuprof.report.run_list import run_knowledge, runs_result
 from tpuprof.text import plural
 from tpuprof_dashboards.columns import Shown, show_table
@@ -50,6 +51,8 @@ def render(page: Page) -> None:
     place = code(page.settings.logdir)
     count = plural(len(rows), "run") if len(found) == len(rows) else f"{len(found):,} of {plural(len(rows), 'run')}"
     st.caption(f"{count} under {place}, newest first. Select one to open it, two to compare them.")
+    if len(rows) >= MAX_SESSIONS:
+        st.caption(f"Of each profile directory the newest {MAX_SESSIONS} are listed.")
     if not found:
         show_empty(f"No run matches {code(wanted)}.", "Search for less, or clear the search.")
         return

@@ -19,8 +19,10 @@ from tpuprof.units import format_percent, format_ps
 from tpuprof_dashboards.chips import show_chips
 from tpuprof_dashboards.clicks import mark_fields, newly
 from tpuprof_dashboards.columns import Shown, show_table
+from tpuprof_dashboards.definitions import WAIT_REASONS
 from tpuprof_dashboards.drawing import show_chart
 from tpuprof_dashboards.failure import show_empty
+from tpuprof_dashboards.findings import show_findings
 from tpuprof_dashboards.page import Page
 from tpuprof_dashboards.picked import step_and_device
 from tpuprof_dashboards.text import code, plain
@@ -84,6 +86,8 @@ def render(page: Page) -> None:
         st.subheader("How step times are spread", anchor=False)
         drawing = page.selection.derived("steps.times", lambda: step_time_chart(slowest_times(page.trace)))
         show_chart(page, drawing, "steps.times")
+    found = page.report_or_wait()["findings"]
+    show_findings(page, [finding for finding in found if finding["rule"].startswith(("TPU304", "TPU31", "TPU44"))])
 
 
 def _tiles(figures: dict[str, Any]) -> list[Tile]:
@@ -129,7 +133,8 @@ def _why_unknown(page: Page, measure: str) -> str:
         return "The run has no collectives, so cores do not wait for each other."
     if not len(reasons):
         return "Of the first steps of a capture lateness is not counted: record a few more."
-    return f"Why: {plain(str(reasons.mode().iloc[0]).replace('_', ' '))} (see the page Collectives)."
+    most = str(reasons.mode().iloc[0])
+    return WAIT_REASONS.get(most, plain(most))
 
 
 def _detail(page: Page, step: int | None, device: str) -> None:
