@@ -10,10 +10,11 @@ from tpuprof_dashboards.page import Page, update
 from tpuprof_dashboards.text import plain, shortened
 
 LABELS = {
-    "op": "op", "of": "of program", "module": "program", "kind": "kind", "scope": "scope", "axis": "mesh axis",
-    "source": "source", "step": "step", "device": "core", "q": "search",
+    "op": "op", "of": "of program", "module": "program", "kind": "kind", "coll": "kind", "scope": "scope",
+    "axis": "mesh axis", "source": "source", "step": "step", "device": "core", "q": "search",
 }  # fmt: skip
-"""What filters are called for people; the same names in the URLs of all pages."""
+"""What filters are called for people; the same names in the URLs of all pages. ``of`` is the program of ``op``, and
+``coll`` the kind of a collective, which is another thing than the kind of an op."""
 
 
 def show_chips(page: Page, names: Mapping[str, str] | tuple[str, ...]) -> dict[str, str]:

@@ -34,7 +34,7 @@ def test_its_rows_are_those_of_the_report(run: str) -> None:
 @pytest.mark.parametrize("by", ["op", "kind", "axis", "scope", "source", "module", "junk"])
 @pytest.mark.parametrize("show", ["exposed", "wait", "bound"])
 def test_the_url_says_how_they_are_grouped_and_divided(by: str, show: str) -> None:
-    test = page_test("collectives", SAMPLES / "tpu_two_hosts", by=by, show=show)
+    test = page_test("collectives", SAMPLES / "tpu_two_hosts", group=by, split=show)
     assert problems(test) == []
     chart = charts(test)[0]
     assert {"exposed": "exposed: no compute beside it", "wait": "waiting for the last core", "bound": "measured"}[
@@ -54,8 +54,7 @@ def test_the_url_says_how_they_are_grouped_and_divided(by: str, show: str) -> No
 @pytest.mark.parametrize(
     ("filters", "names"),
     [
-        ({"kind": "all_gather"}, ["all-gather.5"]),
-        ({"op": "all-reduce.3"}, ["all-reduce.3"]),
+        ({"coll": "all_gather"}, ["all-gather.5"]),
         ({"scope": SCOPE}, ["all-reduce.3"]),
         ({"source": "train.py:17", "device": "worker-1/TPU:1", "step": "2"}, ["all-reduce.3"]),
     ],
@@ -78,7 +77,7 @@ def test_one_collective_is_shown_occurrence_by_occurrence() -> None:
 
 
 @pytest.mark.parametrize(
-    "filters", [{"op": "<b>x</b>"}, {"kind": "'; --"}, {"step": "x"}, {"axis": "☃"}, {"scope": "/"}]
+    "filters", [{"module": "<b>x</b>"}, {"coll": "'; --"}, {"step": "x"}, {"axis": "☃"}, {"scope": "/"}]
 )
 def test_filters_that_fit_nothing_say_so(filters: dict[str, str]) -> None:
     test = page_test("collectives", SAMPLES / "tpu_two_hosts", **filters)
@@ -95,7 +94,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("run", ODD)
 def test_odd_runs_are_shown_or_say_why_not(odd: Path, run: str) -> None:
-    test = page_test("collectives", odd, run=run, by="scope")
+    test = page_test("collectives", odd, run=run, group="scope")
     assert problems(test) == []
     if run == "hostile":
         assert list(test.dataframe[0].value["name"]) == ["all-reduce.2"]

@@ -55,10 +55,10 @@ def test_a_predicted_run_is_marked(tmp_path: Path) -> None:
 
 
 def test_a_search_finds_by_all_of_its_words() -> None:
-    test = page_test("runs", SAMPLES, q="2025 worker-1")
+    test = page_test("runs", SAMPLES, find="2025 worker-1")
     assert list(test.dataframe[0].value["name"]) == [HOSTS]
     assert "1 of 3 runs" in texts(test)
-    nothing = page_test("runs", SAMPLES, q="<b>none</b>")
+    nothing = page_test("runs", SAMPLES, find="<b>none</b>")
     assert problems(nothing) == []
     assert "No run matches" in texts(nothing)
     assert not nothing.dataframe

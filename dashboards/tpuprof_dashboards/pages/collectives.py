@@ -19,12 +19,15 @@ from tpuprof_dashboards.drawing import show_chart
 from tpuprof_dashboards.failure import show_empty
 from tpuprof_dashboards.findings import show_findings
 from tpuprof_dashboards.page import Page
-from tpuprof_dashboards.text import code, plain
+from tpuprof_dashboards.text import plain
 from tpuprof_dashboards.tiles import Tile, show_tiles
 
 MOST_OCCURRENCES = 300
-_FILTERS = ("op", "of", "module", "kind", "axis", "scope", "source", "device", "step")
+_FILTERS = {"module": "module", "coll": "kind", "axis": "axis", "scope": "scope", "source": "source",
+            "device": "device", "step": "step"}  # fmt: skip
+"""Filters of the URL that narrow the page down, with their names in the tables. ``op`` does not: it is looked at."""
 _BY = {"op": "Op", "kind": "Kind", "axis": "Mesh axis", "scope": "Scope", "source": "Source", "module": "Program"}
+_AS_FILTER = {"kind": "coll"}
 _SHOW = {"exposed": "Exposed or hidden", "wait": "Waiting or moving", "bound": "Against the links' bound"}
 _TABLE = (
     Shown("name", "collective", pinned=True, help="The instruction: of an asynchronous one, the start half."),
@@ -70,10 +73,11 @@ def render(page: Page) -> None:
         )
         return
     show_tiles(page.selection.derived("collectives.tiles", lambda: _tiles(report)))
-    only = _only(show_chips(page, _FILTERS))
+    chips = show_chips(page, ("op", "of", *_FILTERS))
+    only = {_FILTERS[name]: value for name, value in chips.items() if name in _FILTERS}
     with st.container(horizontal=True, vertical_alignment="bottom", key="collectives.options"):
-        show = page.choice("show", "Show", _SHOW)
-        by = page.choice("by", "Group by", _BY) if show != "bound" else "op"
+        show = page.choice("split", "Show", _SHOW)
+        by = page.choice("group", "Group by", _BY) if show != "bound" else "op"
     key = tuple(sorted(only.items()))
     kept = page.selection.derived(("collectives.rows", key), lambda: _kept(page, rows, only))
     if not kept:
@@ -85,14 +89,8 @@ def render(page: Page) -> None:
     else:
         _split(page, by, show, only, key)
     _table(page, kept)
-    _occurrences(page, only, key)
+    _occurrences(page, kept, only, key)
     show_findings(page, [finding for finding in report["findings"] if finding["rule"].startswith("TPU30")])
-
-
-def _only(chosen: dict[str, str]) -> dict[str, str]:
-    """The filters as the tables name them: ``of`` is the program of ``op``, which ``module`` filters."""
-    of = chosen.pop("of", "")
-    return {**chosen, "module": of} if of and "op" in chosen else chosen
 
 
 def _tiles(report: dict[str, Any]) -> list[Tile]:
@@ -128,12 +126,16 @@ def _split(page: Page, by: str, show: str, only: dict[str, str], key: Any) -> No
     drawing = page.selection.derived(
         ("collectives.split.chart", by, show, key), lambda: collective_split_chart(groups, show)
     )
-    bar = mark_fields(show_chart(page, drawing, f"collectives.split.{by}.{show}", select=PICKED))
-    clicked = newly(f"collectives.split.{by}.{show}", bar)
-    if clicked and any(group["name"] == bar.get("key") for group in groups):
-        page.set(**{by: str(bar["key"])})
+    widget = f"collectives.split.{by}.{show}.{page.get('op')}"  # a new chart after each click: nothing stays marked
+    bar = mark_fields(show_chart(page, drawing, widget, select=PICKED if drawing.chart is not None else None))
+    group = next((group for group in groups if group["name"] is not None and group["name"] == bar.get("key")), None)
+    if newly(widget, bar) and group is not None:
+        if by == "op":
+            page.set(op=str(group["name"]), of=group["module"] or "")
+        else:
+            page.set(**{_AS_FILTER.get(by, by): str(group["name"])})
     if drawing.chart is not None:
-        st.caption("Click a bar for its collectives alone.")
+        st.caption("Click a bar to look at it." if by == "op" else "Click a bar for its collectives alone.")
 
 
 def _table(page: Page, rows: list[dict[str, Any]]) -> None:
@@ -152,14 +154,18 @@ def _table(page: Page, rows: list[dict[str, Any]]) -> None:
         )
 
 
-def _occurrences(page: Page, only: dict[str, str], key: Any) -> None:
-    op = page.get("op")
+def _occurrences(page: Page, rows: list[dict[str, Any]], only: dict[str, str], key: Any) -> None:
+    op, of = page.get("op"), page.get("of")
     if not op:
         return
-    found, total = page.selection.derived(
-        ("collectives.occurrences", key), lambda: collective_occurrences(page.trace, MOST_OCCURRENCES, **only)
-    )
     st.subheader(f"Every {plain(op)}", anchor=False)
+    if not any(row["name"] == op and of in ("", row["module"]) for row in rows):
+        st.caption("It is none of the collectives above.")
+        return
+    one = {**only, "op": op, "module": of or only.get("module", "")}
+    found, total = page.selection.derived(
+        ("collectives.occurrences", op, of, key), lambda: collective_occurrences(page.trace, MOST_OCCURRENCES, **one)
+    )
     if not found:
         st.caption("It never ran in what is chosen.")
         return
@@ -169,6 +175,6 @@ def _occurrences(page: Page, only: dict[str, str], key: Any) -> None:
         if at:
             row = found[at[0]]
             step = "" if row["step"] is None else str(row["step"])
-            page.link("timeline", f"On the timeline: {code(row['device'])}", ":material/view_timeline:",
+            page.link("timeline", f"On the timeline: {plain(row['device'])}", ":material/view_timeline:",
                       op=op, step=step, device=str(row["device"]))  # fmt: skip
-        page.link("ops", "The op itself", ":material/table_rows:", op=op, of=page.get("of"))
+        page.link("ops", "The op itself", ":material/table_rows:", op=op, of=of)

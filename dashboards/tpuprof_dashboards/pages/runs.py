@@ -41,7 +41,7 @@ def render(page: Page) -> None:
         show_empty(f"There is no run under {code(page.settings.logdir)} yet.", HOW_TO_CAPTURE)
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        wanted = page.text("q", "Search", placeholder="part of a name, path or hardware")
+        wanted = page.text("find", "Search", placeholder="part of a name, path or hardware")
     listed = runs_result(page.settings.logdir, page.runs).document["runs"]
     rows = [
         {**row, "formats": ", ".join(row["formats"]), **_known(page, files), "shown": _shown(page, files, at)}

@@ -115,11 +115,12 @@ def _heat(page: Page, step: int | None, device: str) -> None:
     if drawing.chart is None:
         show_empty(drawing.caption, _why_unknown(page, measure))
         return
-    cell = mark_fields(show_chart(page, drawing, f"steps.heat.{measure}", select=PICKED))
+    key = f"steps.heat.{measure}.{marked}"  # a new chart after each click: what is picked is framed, not selected
+    cell = mark_fields(show_chart(page, drawing, key, select=PICKED))
     if grid.recorded > len(grid.steps):
         st.caption(f"{grid.recorded - len(grid.steps)} of {plural(grid.recorded, 'recorded step')} do not count: they "
                    "are cut, lack a core, or were held up by the start of the capture.")  # fmt: skip
-    if newly(f"steps.heat.{measure}", cell) and {"step", "device"} <= cell.keys():
+    if newly(key, cell) and {"step", "device"} <= cell.keys():
         page.set(step=str(int(cell["step"])), device=str(cell["device"]))
     if marked is None:
         st.caption("Click a cell to see what the core did in the step.")
