@@ -31,24 +31,28 @@ def test_its_rows_are_those_of_the_report(run: str) -> None:
     assert list(table["exposed_ps"] * unit) == pytest.approx([row["exposed_ps"] for row in report["collectives"]])
 
 
-@pytest.mark.parametrize("by", ["op", "kind", "axis", "scope", "source", "module", "junk"])
-@pytest.mark.parametrize("show", ["exposed", "wait", "bound"])
-def test_the_url_says_how_they_are_grouped_and_divided(by: str, show: str) -> None:
-    test = page_test("collectives", SAMPLES / "tpu_two_hosts", group=by, split=show)
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [
+        ("kind", "all_reduce"),
+        ("axis", "not stated"),
+        ("scope", "grads"),
+        ("module", "jit_train"),
+        ("junk", "all-reduce.3"),
+    ],
+)
+def test_the_url_says_how_they_are_grouped(group: str, name: str) -> None:
+    test = page_test("collectives", SAMPLES / "tpu_two_hosts", group=group)
     assert problems(test) == []
-    chart = charts(test)[0]
-    assert {"exposed": "exposed: no compute beside it", "wait": "waiting for the last core", "bound": "measured"}[
-        show
-    ] in chart
-    if show != "bound":
-        name = {
-            "kind": "all_reduce",
-            "axis": "not stated",
-            "scope": "grads",
-            "source": "train.py:17",
-            "module": "jit_train",
-        }
-        assert name.get(by, "all-reduce.3") in chart
+    assert name in charts(test)[0]
+    assert "exposed: no compute beside it" in charts(test)[0]
+
+
+@pytest.mark.parametrize(("split", "text"), [("wait", "waiting for the last core"), ("bound", "least the links allow")])
+def test_the_url_says_how_they_are_divided(split: str, text: str) -> None:
+    test = page_test("collectives", SAMPLES / "tpu_two_hosts", split=split)
+    assert problems(test) == []
+    assert text in charts(test)[0]
 
 
 @pytest.mark.parametrize(
@@ -76,9 +80,7 @@ def test_one_collective_is_shown_occurrence_by_occurrence() -> None:
     assert "4 occurrences" in texts(test)
 
 
-@pytest.mark.parametrize(
-    "filters", [{"module": "<b>x</b>"}, {"coll": "'; --"}, {"step": "x"}, {"axis": "☃"}, {"scope": "/"}]
-)
+@pytest.mark.parametrize("filters", [{"coll": "'; --"}, {"step": "<b>☃"}])
 def test_filters_that_fit_nothing_say_so(filters: dict[str, str]) -> None:
     test = page_test("collectives", SAMPLES / "tpu_two_hosts", **filters)
     assert problems(test) == []

@@ -10,6 +10,7 @@ import tpuprof
 from tests.dashboards.harness import SAMPLES, charts, page_test, problems, texts
 from tests.dashboards.odd_runs import HOSTILE, ODD, write_odd_runs
 from tpuprof.report import build_report
+from tpuprof.testing import TraceBuilder
 from tpuprof.units import format_ps
 
 RUNS = ("tpu_two_hosts", "tpu_loop_async", "cpu_demo")
@@ -37,12 +38,11 @@ def test_it_says_who_kept_whom_waiting() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("measure", ["step", "work", "exposed", "wait", "late", "idle", "junk"])
+@pytest.mark.parametrize("measure", ["work", "late", "junk"])
 def test_the_url_says_what_the_heat_map_shows(measure: str) -> None:
     test = page_test("steps", SAMPLES / "tpu_two_hosts", measure=measure)
     assert problems(test) == []
-    title = {"work": "own work", "exposed": "exposed comm.", "wait": "waited for others", "late": "kept others waiting",
-             "idle": "idle"}.get(measure, "step time")  # fmt: skip
+    title = {"work": "own work", "late": "kept others waiting"}.get(measure, "step time")
     assert title in charts(test)[0]
 
 
@@ -58,7 +58,7 @@ def test_a_step_and_a_core_of_the_url_are_looked_at() -> None:
     assert next(subheader.value for subheader in test.subheader) == "Core tpu\\-vm\\-0/TPU\\:1"
 
 
-@pytest.mark.parametrize("value", ["99", "-1", "1e3", "٣", "9" * 400, "<b>", "2; drop"])
+@pytest.mark.parametrize("value", ["-1", "٣", "9" * 400, "<b>"])
 def test_what_the_run_lacks_is_said(value: str) -> None:
     test = page_test("steps", SAMPLES / "tpu_loop_async", step=value, device="nobody")
     assert problems(test) == []
@@ -94,3 +94,23 @@ def test_where_waits_are_not_known_there_is_a_reason(odd: Path) -> None:
     assert problems(test) == []
     assert "No heat map: kept others waiting is not known for any step." in texts(test)
     assert "no collectives" in texts(test)
+
+
+def test_a_pod_is_shown_in_bounded_size(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    for at in range(64):
+        host = builder.add_host(f"worker-{at}")
+        for core in range(2):
+            plane = host.add_tpu(core)
+            steps, ops = plane.add_line("Steps"), plane.add_line("XLA Ops")
+            for step in range(12):
+                steps.event(str(step), step * 100, 100)
+                ops.event("fusion.1", step * 100, 80 + (at == 63 and step == 7) * 15)
+    builder.write(tmp_path)
+    test = page_test("steps", tmp_path, measure="work")
+    assert problems(test) == []
+    assert "128 cores by 12 steps. 516 cells, each the longest of 3 cores by 1 step." in texts(test).replace("\\", "")
+    (cells,) = [chart for chart in charts(test) if '"name": "heat"' in chart]
+    assert len(cells) < 300_000
+    assert "worker-63/TPU:0, step 7: 95 us" in cells
+    assert len(test.dataframe[0].value) == 128
