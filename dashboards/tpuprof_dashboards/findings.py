@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _ROWS = 20
 _COLUMNS = 12
+_NAMES = ("op", "name", "device", "step", "kind", "part", "cause", "memory_space")
 _PAGES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("TPU301", "TPU302", "TPU303", "TPU305", "TPU306"), "collectives"),
     (("TPU304", "TPU31", "TPU44"), "steps"),
@@ -118,9 +119,17 @@ def show_evidence(evidence: Mapping[str, Any], key: str) -> None:
         if isinstance(value, list) and value and all(isinstance(row, Mapping) for row in cast("list[Any]", value)):
             rows = cast("list[Mapping[str, Any]]", value)
             st.caption(plain(_words(name).capitalize()))
-            names = list(dict.fromkeys(str(column) for row in rows[:_ROWS] for column in row))[:_COLUMNS]
+            present = dict.fromkeys(str(column) for row in rows[:_ROWS] for column in row)
+            names = sorted(present, key=lambda column: _order(column, rows))[:_COLUMNS]
             columns = [Shown(column, _words(column), _scale(column, rows), meaning(column)) for column in names]
             show_table(rows[:_ROWS], columns, f"{key}.{name}", total=len(rows))
+
+
+def _order(column: str, rows: Sequence[Mapping[str, Any]]) -> int:
+    """What a row is comes first, then its figures, then where it is from, which is long."""
+    if column in _NAMES:
+        return 0
+    return 1 if _scale(column, rows) != "text" else 2
 
 
 def _scale(column: str, rows: Sequence[Mapping[str, Any]]) -> Any:

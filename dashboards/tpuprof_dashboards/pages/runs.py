@@ -57,8 +57,9 @@ def render(page: Page) -> None:
         show_empty(f"No run matches {code(wanted)}.", "Search for less, or clear the search.")
         return
     selected = show_table([rows[at] for at in found], _COLUMNS, "runs.table", select="multi-row")
-    _actions(page, [page.runs[found[at]] for at in selected])
-    _offer_reading(page, [page.runs[at] for at in found])
+    chosen = [page.runs[found[at]] for at in selected]
+    _actions(page, chosen)
+    _offer_reading(page, [page.runs[at] for at in found], chosen)
 
 
 def _actions(page: Page, chosen: list[RunFiles]) -> None:
@@ -79,12 +80,16 @@ def _actions(page: Page, chosen: list[RunFiles]) -> None:
         st.caption(f"{len(names)} are selected: select one run to open it, or two to compare them.")
 
 
-def _offer_reading(page: Page, listed: list[RunFiles]) -> None:
+def _offer_reading(page: Page, listed: list[RunFiles], chosen: list[RunFiles]) -> None:
+    """A button that reads the selected runs, else the newest few, so that the list says more of them."""
     unread = [files for files in listed if not page.library.is_open(files)]
-    if not unread:
+    wanted = [files for files in unread if files in chosen]
+    few = (wanted or unread)[:_READ_AT_ONCE]
+    if not few:
         return
-    few = unread[:_READ_AT_ONCE]
     what = "it" if len(few) == 1 else f"the newest {len(few)}" if len(unread) > len(few) else f"the other {len(few)}"
+    if wanted:
+        what = "the selected run" if len(few) == 1 else f"the {len(few)} selected runs"
     if st.button(f"Read {what} for hardware, steps and data quality", icon=":material/refresh:"):
         for files in few:
             with st.spinner(f"Reading {code(files.name)}", show_time=True):
