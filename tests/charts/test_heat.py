@@ -41,7 +41,7 @@ def test_a_cell_per_core_and_step() -> None:
     shade = layer["encoding"]["fillOpacity"]
     assert (layer["mark"]["fill"], shade["scale"]["domain"], shade["scale"]["range"][1]) == (BLUE, [1, 3], 1)
     legend = [row["text"] for at in layers_of(spec_of(drawing), "text")[3:] for row in rows(spec_of(drawing), at)]
-    assert legend == ["step time (ms)", "1", "1.5", "2", "2.5", "3"]
+    assert legend == ["1", "1.5", "2", "2.5", "3", "step time (ms)"]
 
 
 def test_a_click_gives_the_core_and_the_step() -> None:

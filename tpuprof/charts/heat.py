@@ -83,10 +83,7 @@ def heat_chart(
     layers: list[Any] = [
         base.mark_rect(fill=color, stroke=CARD, strokeWidth=thin, cursor="pointer").encode(
             x=x, y=y, fillOpacity=shade, description="about:N",
-            tooltip=[
-                alt.Tooltip("device:N", title="core"), alt.Tooltip("step:Q", title="step"),
-                alt.Tooltip("time:N", title=title), alt.Tooltip("of:N", title="longest of"),
-            ],
+            tooltip=[alt.Tooltip("about:N", title="cell")],
         ).add_params(picked),
         *_labels(devices, steps, each, n_rows, n_columns, height, x, y),
         *_legend(f"{title} ({unit})", low / scale, high / scale, color),
@@ -98,7 +95,7 @@ def heat_chart(
             .mark_rect(filled=False, fillOpacity=0, stroke=INK, strokeWidth=2.5)
             .encode(x=x, y=y, description="about:N")
         )
-    chart = framed(layers, height, _LEFT, _RIGHT, _TOP, _BOTTOM, "heat")
+    chart = framed(layers, height, _LEFT, _RIGHT, _TOP, _BOTTOM, "heat").resolve_scale(x="independent")
     return Drawing(chart, _caption(len(devices), len(steps), each, n_rows, n_columns, high if cut else None))
 
 
@@ -128,8 +125,7 @@ def _cells(
         ps = float(groups[row, column].max())
         cells.append(
             {
-                "row": row, "column": column, "ps": ps, "time": format_ps(ps), "device": device, "step": step,
-                "of": plural(int(counts[row, column]), "value"),
+                "row": row, "column": column, "ps": ps, "device": device, "step": step,
                 "about": f"{shortened(device, 80)}, step {step}: {format_ps(ps)}",
             }
         )  # fmt: skip
@@ -175,26 +171,28 @@ def _labels(
 
 
 def _legend(title: str, low: float, high: float, color: str) -> list[Any]:
-    """Squares of growing strength with the value that each stands for."""
+    """Squares of growing strength with the value that each stands for, on scales of their own."""
     import altair as alt
 
-    layers: list[Any] = [
-        alt.Chart(alt.Data(values=[{"text": title}])).mark_text(color=SOFT, fontSize=FONT, align="left").encode(
-            x=alt.value(0), y=alt.value(-42), text="text:N"
-        )
+    marks = [
+        {"x": part * _TICKS * _TICK_WIDTH, "strength": _PALEST + (1 - _PALEST) * part,
+         "text": f"{low + (high - low) * part:,.4g}"}
+        for part in (at / _TICKS for at in range(_TICKS + 1))
     ]  # fmt: skip
-    for at in range(_TICKS + 1):
-        value, strength = low + (high - low) * at / _TICKS, _PALEST + (1 - _PALEST) * at / _TICKS
-        base = alt.Chart(alt.Data(values=[{"text": f"{value:,.4g}"}]))
-        x = at * _TICK_WIDTH
-        square = base.mark_square(fill=color, fillOpacity=strength, stroke=LINE, strokeWidth=1, size=200, opacity=1)
-        layers += [
-            square.encode(x=alt.value(x + 8), y=alt.value(-22)),
-            base.mark_text(color=INK, fontSize=FONT, align="left").encode(
-                x=alt.value(x + 20), y=alt.value(-22), text="text:N"
-            ),
-        ]
-    return layers
+    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, WIDTH - _LEFT - _RIGHT], nice=False))
+    y = alt.value(-22)
+    base = alt.Chart(alt.Data(values=marks))
+    heading = alt.Chart(alt.Data(values=[{"text": title}]))
+    strength = alt.FillOpacity("strength:Q", legend=None, scale=None)
+    return [
+        base.mark_square(fill=color, stroke=LINE, strokeWidth=1, size=200, opacity=1, xOffset=8).encode(
+            x=x, y=y, fillOpacity=strength
+        ),
+        base.mark_text(color=INK, fontSize=FONT, align="left", dx=20).encode(x=x, y=y, text="text:N"),
+        heading.mark_text(color=SOFT, fontSize=FONT, align="left").encode(
+            x=alt.value(0), y=alt.value(-42), text="text:N"
+        ),
+    ]
 
 
 def _ending(name: str) -> str:

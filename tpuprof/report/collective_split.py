@@ -21,6 +21,7 @@ OCCURRENCE_COLUMNS = (
     "wait_is_lower_bound", "wait_reason", "participants", "bytes",
 )  # fmt: skip
 _TIMES = ("window_ps", "exposed_ps", "hidden_ps")
+_DIGITS = 19  # a step's number has fewer
 _FILTERS = ("op", "module", "kind", "scope", "axis", "source", "device", "step")
 
 
@@ -55,7 +56,7 @@ def collective_split(trace: Trace, by: str, **only: str) -> list[dict[str, Any]]
     rows = frame[columns].assign(
         **{name: frame[name].astype("float64") for name in (*_TIMES, "wait_ps", "transfer_ps")},
         unknown_ps=frame["window_ps"].astype("float64").where(~known, 0.0),
-        op_name=frame["op"].astype("str"),
+        op_name=frame["op"].cat.codes,
     )
     groups = rows.groupby(columns, observed=True, dropna=False, sort=False)
     sums = groups[[*_TIMES, "unknown_ps"]].sum() / pairs
@@ -99,12 +100,18 @@ def _chosen(frame: pd.DataFrame, only: dict[str, str]) -> pd.DataFrame:
         if name not in _FILTERS:
             raise UsageError(f"Cannot filter collectives by {name!r}.", hint=f"Choose one of {', '.join(_FILTERS)}.")
         column = frame[COLUMN_OF.get(name, name)]
-        texts = column.astype("str")
-        keep = texts == value
-        if name == "scope":
-            keep |= texts.str.startswith(value.rstrip("/") + "/")
-        frame = frame[(keep & column.notna()).to_numpy()]
+        if name == "step":
+            digits = value.removeprefix("-")
+            known = digits.isascii() and digits.isdecimal() and len(digits) < _DIGITS
+            fitting: list[Any] = [int(value)] if known else []
+        else:  # as names that occur, which are few, and not row by row
+            fitting = [label for label in column.cat.categories if _fits(name, str(label), value)]
+        frame = frame[column.isin(fitting).to_numpy()]
     return frame
+
+
+def _fits(name: str, label: str, value: str) -> bool:
+    return label == value or (name == "scope" and label.startswith(value.rstrip("/") + "/"))
 
 
 def _row(row: dict[str, Any], by: str, column: str) -> dict[str, Any]:
