@@ -8,7 +8,7 @@ import pytest
 
 import tpuprof
 from tests.dashboards.harness import SAMPLES, charts, page_test, problems, texts
-from tests.dashboards.odd_runs import HOSTILE, ODD, write_odd_runs
+from tests.dashboards.odd_runs import HOSTILE, ODD
 from tpuprof.report import build_report
 from tpuprof.units import format_percent
 
@@ -87,11 +87,6 @@ def test_filters_that_fit_nothing_say_so(filters: dict[str, str]) -> None:
     assert "No collective fits these filters." in texts(test)
     test = next(button for button in test.button if ": " in button.label).click().run()
     assert len(test.dataframe[0].value) == 2
-
-
-@pytest.fixture(scope="module")
-def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_odd_runs(tmp_path_factory.mktemp("odd"))
 
 
 @pytest.mark.parametrize("run", ODD)

@@ -8,7 +8,7 @@ import pytest
 
 import tpuprof
 from tests.dashboards.harness import SAMPLES, page_test, problems, texts
-from tests.dashboards.odd_runs import HOSTILE, ODD, write_odd_runs
+from tests.dashboards.odd_runs import HOSTILE, ODD
 from tpuprof.report import build_report
 from tpuprof.units import format_percent, format_ps
 
@@ -56,11 +56,6 @@ def test_a_step_that_does_not_count_says_so() -> None:
     test = page_test("idle", SAMPLES / "cpu_demo", step=str(cut))
     assert problems(test) == []
     assert "This step does not count." in texts(test)
-
-
-@pytest.fixture(scope="module")
-def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_odd_runs(tmp_path_factory.mktemp("odd"))
 
 
 @pytest.mark.parametrize("run", ODD)

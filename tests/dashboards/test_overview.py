@@ -11,7 +11,7 @@ from tpuprof_dashboards.findings import place_of
 
 import tpuprof
 from tests.dashboards.harness import SAMPLES, charts, page_test, problems, texts
-from tests.dashboards.odd_runs import HOSTILE, ODD, write_odd_runs
+from tests.dashboards.odd_runs import HOSTILE, ODD
 from tpuprof.report import build_report
 from tpuprof.units import format_percent, format_ps
 
@@ -84,11 +84,6 @@ def test_every_rule_has_a_page_and_only_filters_that_it_honours() -> None:
     assert other.slug == "ops"
     assert place_of(finding("TPU301", module="m")) is not None
     assert dict(place_of(finding("TPU301", module="m")).filters) == {}  # type: ignore[union-attr]
-
-
-@pytest.fixture(scope="module")
-def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_odd_runs(tmp_path_factory.mktemp("odd"))
 
 
 @pytest.mark.parametrize("run", ODD)

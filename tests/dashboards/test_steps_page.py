@@ -8,7 +8,7 @@ import pytest
 
 import tpuprof
 from tests.dashboards.harness import SAMPLES, charts, page_test, problems, texts
-from tests.dashboards.odd_runs import HOSTILE, ODD, write_odd_runs
+from tests.dashboards.odd_runs import HOSTILE, ODD
 from tpuprof.report import build_report
 from tpuprof.testing import TraceBuilder
 from tpuprof.units import format_ps
@@ -64,11 +64,6 @@ def test_what_the_run_lacks_is_said(value: str) -> None:
     assert problems(test) == []
     assert "This selection has no step" in texts(test)
     assert "and no core `nobody`" in texts(test)
-
-
-@pytest.fixture(scope="module")
-def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_odd_runs(tmp_path_factory.mktemp("odd"))
 
 
 @pytest.mark.parametrize("run", ODD)

@@ -69,8 +69,8 @@ def heat_chart(
     n_rows, n_columns = -(-len(devices) // each[0]), -(-len(steps) // each[1])
     height = n_rows * (22 if n_rows <= 16 else 16 if n_rows <= 32 else 13)
     rows = [{**cell, "value": cell["ps"] / scale} for cell in cells]
-    x = alt.X("column:O", axis=None, scale=alt.Scale(domain=list(range(n_columns)), paddingInner=0))
-    y = alt.Y("row:O", axis=None, scale=alt.Scale(domain=list(range(n_rows)), paddingInner=0))
+    x = alt.X("column:O", axis=None, scale=alt.Scale(type="band", domain=list(range(n_columns)), paddingInner=0))
+    y = alt.Y("row:O", axis=None, scale=alt.Scale(type="band", domain=list(range(n_rows)), paddingInner=0))
     # Strength instead of a scale of colours, so that light, dark and pages with colours of their own all have it.
     domain, strength = [low / scale, high / scale], [_PALEST, 1.0]
     shade = alt.FillOpacity(
@@ -95,7 +95,8 @@ def heat_chart(
             .mark_rect(filled=False, fillOpacity=0, stroke=INK, strokeWidth=2.5)
             .encode(x=x, y=y, description="about:N")
         )
-    chart = framed(layers, height, _LEFT, _RIGHT, _TOP, _BOTTOM, "heat").resolve_scale(x="independent")
+    made: Any = framed(layers, height, _LEFT, _RIGHT, _TOP, _BOTTOM, "heat")  # the types of resolve_… are not known
+    chart = made.resolve_scale(x="independent")
     return Drawing(chart, _caption(len(devices), len(steps), each, n_rows, n_columns, high if cut else None))
 
 
