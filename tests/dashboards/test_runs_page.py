@@ -52,6 +52,7 @@ def test_a_predicted_run_is_marked(tmp_path: Path) -> None:
     test = page_test("runs", tmp_path)
     (button,) = [button for button in test.button if button.label.startswith("Read it")]
     assert list(button.click().run().dataframe[0].value["made"]) == ["predicted"]
+    assert "predicted, not recorded" in texts(page_test("overview", tmp_path))
 
 
 def test_a_search_finds_by_all_of_its_words() -> None:

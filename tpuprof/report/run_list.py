@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tpuprof.history.fingerprints import PREDICTED
 from tpuprof.quality import worst
 from tpuprof.report.build import SCHEMA_VERSION
 from tpuprof.report.listing import Field, Listing, Result, show_count
@@ -45,6 +44,8 @@ def run_knowledge(trace: Trace) -> dict[str, Any]:
     ``predicted`` for a run that was planned and never ran, else ``recorded``; ``quality`` is the worst thing noticed
     about it and ``quality_entries`` how many there are.
     """
+    from tpuprof.history.fingerprints import PREDICTED
+
     kinds = sorted({device.kind or device.platform for device in trace.devices})
     return {
         "kind": f"{len(trace.devices)} × {', '.join(kinds)}" if kinds else None,

@@ -11,6 +11,7 @@ from tpuprof.report.facts import breakdown_basis, finding_notes, headline, side_
 from tpuprof.report.key_figures import key_figures
 from tpuprof.report.plain import rows_of
 from tpuprof.report.roofline import ladder_rows
+from tpuprof.report.run_list import run_knowledge
 from tpuprof.report.step_parts import step_parts
 from tpuprof.units import format_bytes, format_percent, format_ps
 from tpuprof_dashboards.drawing import show_chart
@@ -28,6 +29,8 @@ def render(page: Page) -> None:
     report = page.report_or_wait()
     with st.container(horizontal=True, vertical_alignment="center", key="overview.head"):
         st.caption(" · ".join(plain(fact) for fact in headline(report)), width="content")
+        if page.selection.derived("runs.knowledge", lambda: run_knowledge(page.trace))["made"] == "predicted":
+            st.badge("predicted, not recorded", icon=":material/calculate:", color="violet")
         st.space("stretch")
         show_quality(report["quality"])
     if not report["run"]["n_devices"]:
