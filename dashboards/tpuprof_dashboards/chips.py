@@ -37,7 +37,7 @@ def show_chips(page: Page, names: Mapping[str, str] | tuple[str, ...]) -> dict[s
                 icon=":material/close:",
                 help="Take this filter away",
                 on_click=update,
-                kwargs={name: ""},
+                kwargs={"op": "", "of": ""} if name == "op" else {name: ""},
             )
         if len(found) > 1:
             st.button(
