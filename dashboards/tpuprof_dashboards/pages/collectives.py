@@ -72,19 +72,20 @@ def render(page: Page) -> None:
             "It ran on one device, or nothing in its programs is sharded so that devices must communicate.",
         )
         return
-    show_tiles(page.selection.derived("collectives.tiles", lambda: _tiles(report)))
+    show_tiles(_tiles(report))
     chips = show_chips(page, ("op", "of", *_FILTERS))
     only = {_FILTERS[name]: value for name, value in chips.items() if name in _FILTERS}
     with st.container(horizontal=True, vertical_alignment="bottom", key="collectives.options"):
         show = page.choice("split", "Show", _SHOW)
         by = page.choice("group", "Group by", _BY) if show != "bound" else "op"
     key = tuple(sorted(only.items()))
-    kept = page.selection.derived(("collectives.rows", key), lambda: _kept(page, rows, only))
+    kept = _kept(page, rows, only, key)
     if not kept:
         show_empty("No collective fits these filters.", "Take one of them away above.")
         return
     if show == "bound":
-        drawing = page.selection.derived(("collectives.bound", key), lambda: collectives_chart(kept))
+        bounds = tuple(row["predicted_ps"] for row in kept)  # they depend on the hardware, which can be picked
+        drawing = page.selection.derived(("collectives.bound", key, bounds), lambda: collectives_chart(kept))
         show_chart(page, drawing, "collectives.bound")
     else:
         _split(page, by, show, only, key)
@@ -113,11 +114,11 @@ def _tiles(report: dict[str, Any]) -> list[Tile]:
     ]  # fmt: skip
 
 
-def _kept(page: Page, rows: list[dict[str, Any]], only: dict[str, str]) -> list[dict[str, Any]]:
+def _kept(page: Page, rows: list[dict[str, Any]], only: dict[str, str], key: Any) -> list[dict[str, Any]]:
     """The rows of the report whose op and program fit the filters."""
     if not only:
         return rows
-    names = collectives_with(page.trace, **only)
+    names = page.selection.derived(("collectives.names", key), lambda: collectives_with(page.trace, **only))
     return [row for row in rows if (row["name"], row["module"]) in names]
 
 

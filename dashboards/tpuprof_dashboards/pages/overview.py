@@ -36,7 +36,7 @@ def render(page: Page) -> None:
     if not report["run"]["n_devices"]:
         show_empty("The trace holds no device work.", "Capture while the job is running steps; page Runs has others.")
         return
-    show_tiles(page.selection.derived("overview.tiles", lambda: _tiles(page, report)))
+    show_tiles(_tiles(page, report))
     parts = report["breakdown"].get("parts")
     show_chart(page, page.selection.derived("overview.mean", lambda: mean_step_chart(parts)), "overview.mean")
     stepped = report["run"]["step_source"] != "none"
@@ -46,7 +46,8 @@ def render(page: Page) -> None:
     chosen = page.choice("chart", "Where the time goes", {"step": "Step by step", "device": "Core by core",
                                                           "ladder": "Ladder to the ideal step"})  # fmt: skip
     if chosen == "ladder":
-        drawing = page.selection.derived("overview.ladder", lambda: ladder_chart(ladder_rows(report)))
+        rungs = ladder_rows(report)  # they depend on the hardware, which need not be the trace's
+        drawing = page.selection.derived(("overview.ladder", str(rungs)), lambda: ladder_chart(rungs))
         show_chart(page, drawing, "overview.ladder")
     elif chosen == "device":
         rows = rows_of(report["breakdown"].get("per_device"))
