@@ -141,7 +141,7 @@ def _numbers(column: Shown, scale: Scale, values: list[Any], common: dict[str, A
         whole = bool((numbers.dropna() % 1 == 0).all())
         return numbers, st.column_config.NumberColumn(column.label, format="localized" if whole else "%.4g", **common)
     divisor, unit = unit_for(scale, largest)
-    label = f"{column.label} ({unit})" if unit else column.label
+    label = f"{column.label} ({unit})" if unit and largest else column.label  # nothing but zeros has no unit
     return numbers / divisor, st.column_config.NumberColumn(label, format=f"%.{_digits(largest / divisor)}f", **common)
 
 

@@ -94,6 +94,11 @@ class Page:
         """The report of the selection; shared, so not to be changed."""
         return self.selection.report
 
+    def report_or_wait(self) -> dict[str, Any]:
+        """The report, with a sentence and a clock while it is made."""
+        with st.spinner("Analysing the run", show_time=True):
+            return self.report
+
     def get(self, name: str, default: str = "") -> str:
         """A filter of the URL."""
         return self.view.get(name, default)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
 
+from tpuprof.text import plural
 from tpuprof.units import format_percent, format_ps
 from tpuprof_dashboards.definitions import meaning
 from tpuprof_dashboards.text import plain
 
 SEVERITY_ICONS = {"error": ":material/error:", "warning": ":material/warning:", "info": ":material/info:"}
+MOST_ENTRIES = 30
 SEVERITY_COLORS = {"error": "red", "warning": "orange", "info": "blue"}
 
 
@@ -57,18 +59,40 @@ def show_notice(
     severity: str, heading: str, message: str, suggestion: str = "", impact_ps: float | None = None,
     fraction: float | None = None,
 ) -> None:  # fmt: skip
-    """One finding or quality entry: how bad, what, what it costs, what to do."""
+    """One finding or quality entry as a card: how bad, what, what it costs, what to do."""
     with st.container(border=True, gap="xsmall"):
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.badge(severity, icon=SEVERITY_ICONS.get(severity), color=_color(severity))
-            st.markdown(f"**{plain(heading)}**", width="content")
-            st.space("stretch")
-            if impact_ps is not None:
-                share = f" · {format_percent(fraction)} of the step" if fraction is not None else ""
-                st.markdown(f"**{format_ps(impact_ps)}/step**{share}", width="content")
-        st.markdown(plain(message))
-        if suggestion:
-            st.markdown(f":material/arrow_forward: {plain(suggestion)}")
+        write_notice(severity, heading, message, suggestion, impact_ps, fraction)
+
+
+def write_notice(
+    severity: str, heading: str, message: str, suggestion: str = "", impact_ps: float | None = None,
+    fraction: float | None = None,
+) -> None:  # fmt: skip
+    """The same without the card around it, for cards that hold more."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.badge(severity, icon=SEVERITY_ICONS.get(severity), color=_color(severity))
+        st.markdown(f"**{plain(heading)}**", width="content")
+        st.space("stretch")
+        if impact_ps is not None:
+            share = f" · {format_percent(fraction)} of the step" if fraction is not None else ""
+            st.markdown(f"**{format_ps(impact_ps)}/step**{share}", width="content")
+    st.markdown(plain(message))
+    if suggestion:
+        st.markdown(f":material/arrow_forward: {plain(suggestion)}")
+
+
+def show_quality(entries: Sequence[Mapping[str, Any]]) -> None:
+    """What was noticed about the recording, at a glance: the worst of it as a button that opens all of it."""
+    if not entries:
+        st.badge("data: nothing noticed", icon=":material/check:", color="green")
+        return
+    worst = next(severity for severity in SEVERITY_ICONS if any(entry["severity"] == severity for entry in entries))
+    label = f"Data quality: {plural(len(entries), 'entry')}"
+    with st.popover(label, icon=SEVERITY_ICONS[worst], help="What was noticed about the recording.", width="content"):
+        for entry in entries[:MOST_ENTRIES]:
+            show_notice(entry["severity"], entry["id"], entry["message"])
+        if len(entries) > MOST_ENTRIES:
+            st.caption(f"The first {MOST_ENTRIES} of {len(entries):,}; the report has all.")
 
 
 def _color(severity: str) -> Any:

@@ -30,6 +30,13 @@ DRAWINGS: dict[str, Callable[[], Drawing]] = {
     "ladder": lambda: charts.ladder_chart(RUNGS),
     "deltas": lambda: charts.delta_chart([{"label": HOSTILE, "delta_ps": MS}], MS, (HOSTILE, HOSTILE)),
     "steps": lambda: charts.step_parts_chart([{"step": HOSTILE, "parts": PARTS}] * 200),
+    "mean": lambda: charts.mean_step_chart(PARTS),
+    "heat": lambda: charts.heat_chart(
+        [HOSTILE] * 9, list(range(40)), [[float(at) for at in range(40)]] * 9, HOSTILE[:20], LOOKS["matmul"].light
+    ),
+    "split": lambda: charts.collective_split_chart([{**COLLECTIVE, "wait_ps": 1e9, "unknown_ps": 1e9}] * 20, "wait"),
+    "causes": lambda: charts.idle_causes_chart([(HOSTILE, 1e9)], 3e9),
+    "skew": lambda: charts.skew_chart([{"device": HOSTILE, "late_ps": 2e9, "wait_ps": 1e9}] * 40),
     "cores": lambda: charts.device_parts_chart([{"device": HOSTILE, "parts": PARTS}] * 40),
     "collectives": lambda: charts.collectives_chart([COLLECTIVE] * 20),
     "times": lambda: charts.step_time_chart([1e9, 2e9, 2.1e9]),
@@ -73,7 +80,7 @@ def test_only_shapes_and_texts_the_same_every_time(name: str) -> None:
     assert not {"\x1b", "\u202e"} & set(text)
     assert root.get("role") == "img"
     assert root.get("aria-label") == "a label"
-    assert len(text) < (300_000 if name in ("steps", "cores") else 60_000)
+    assert len(text) < (300_000 if name in ("steps", "cores", "heat", "skew") else 60_000)
 
 
 @pytest.mark.parametrize("name", DRAWINGS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 pytest.importorskip("streamlit", reason="streamlit is not installed")
 
 from tests.dashboards.harness import SAMPLES, Dashboard, dashboard
+from tests.dashboards.odd_runs import write_odd_runs
 from tests.services import browser as service
 
 REQUIRED = "TPUPROF_TEST_BROWSER"
@@ -21,6 +23,12 @@ def samples() -> Iterator[Dashboard]:
     """A dashboard on the sample traces, one for all tests of a worker."""
     with dashboard(SAMPLES) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log directory with runs that are odd: see ``odd_runs``."""
+    return write_odd_runs(tmp_path_factory.mktemp("odd"))
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -44,6 +45,11 @@ def texts(test: AppTest) -> str:
     kinds = ("title", "header", "subheader", "markdown", "caption", "info", "success", "warning", "error", "metric")
     elements = [element for kind in kinds for element in getattr(test, kind)]
     return "\n".join(f"{getattr(element, 'label', '')} {element.value}" for element in elements)
+
+
+def charts(test: AppTest) -> list[str]:
+    """The specs of the page's charts with their data, as texts for searching."""
+    return [json.dumps(json.loads(element.proto.spec), ensure_ascii=False) for element in test.get("vega_lite_chart")]
 
 
 def problems(test: AppTest) -> list[str]:

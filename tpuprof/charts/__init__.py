@@ -14,6 +14,8 @@ from __future__ import annotations
 from tpuprof.charts.accuracy import accuracy_chart
 from tpuprof.charts.collectives import collectives_chart
 from tpuprof.charts.drawing import Drawing, charts_available
+from tpuprof.charts.heat import heat_chart
+from tpuprof.charts.mean_step import mean_step_chart
 from tpuprof.charts.partition import device_parts_chart, step_parts_chart
 from tpuprof.charts.plan_bars import plan_memory_chart, plan_steps_chart
 from tpuprof.charts.plan_map import mesh_map_chart
@@ -24,6 +26,7 @@ from tpuprof.charts.steptime import step_time_chart
 from tpuprof.charts.svg import to_svg
 from tpuprof.charts.themes import THEMES, Theme, themed
 from tpuprof.charts.trend import trend_chart
+from tpuprof.charts.waiting import collective_split_chart, idle_causes_chart, skew_chart
 from tpuprof.charts.waterfall import delta_chart, ladder_chart
 
 __all__ = [
@@ -32,17 +35,22 @@ __all__ = [
     "Theme",
     "accuracy_chart",
     "charts_available",
+    "collective_split_chart",
     "collectives_chart",
     "delta_chart",
     "device_parts_chart",
+    "heat_chart",
+    "idle_causes_chart",
     "ladder_chart",
     "load_chart",
+    "mean_step_chart",
     "mesh_map_chart",
     "pareto_chart",
     "plan_memory_chart",
     "plan_steps_chart",
     "roofline_chart",
     "scaling_chart",
+    "skew_chart",
     "step_parts_chart",
     "step_time_chart",
     "themed",

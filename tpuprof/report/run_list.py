@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tpuprof.quality import worst
 from tpuprof.report.build import SCHEMA_VERSION
 from tpuprof.report.listing import Field, Listing, Result, show_count
 from tpuprof.units import format_bytes
 
 if TYPE_CHECKING:
     from tpuprof.formats.recording import RunFiles
+    from tpuprof.trace import Trace
 
 _COLUMNS = ("name", "path", "n_hosts", "hosts", "formats", "size_bytes")
 _FIELDS = (
@@ -33,6 +35,26 @@ def runs_result(logdir: str, runs: Sequence[RunFiles]) -> Result:
         "runs": rows,
     }
     return Result(document, "runs", _COLUMNS, (Listing("Runs, newest first", "run", _FIELDS, rows, len(rows)),))
+
+
+def run_knowledge(trace: Trace) -> dict[str, Any]:
+    """What a list of runs can say of one that was read, null where unknown.
+
+    ``kind`` is the hardware, ``n_steps`` and ``step_ps`` (mean, per step the slowest core) its steps, ``made`` is
+    ``predicted`` for a run that was planned and never ran, else ``recorded``; ``quality`` is the worst thing noticed
+    about it and ``quality_entries`` how many there are.
+    """
+    from tpuprof.history.fingerprints import PREDICTED
+
+    kinds = sorted({device.kind or device.platform for device in trace.devices})
+    return {
+        "kind": f"{len(trace.devices)} × {', '.join(kinds)}" if kinds else None,
+        "n_steps": trace.n_steps,
+        "step_ps": trace.step_statistics()["mean_ps"],
+        "made": "predicted" if trace.metadata.get(PREDICTED) else "recorded",
+        "quality": worst(trace.quality),
+        "quality_entries": len(trace.quality),
+    }
 
 
 def _row(run: RunFiles) -> dict[str, Any]:

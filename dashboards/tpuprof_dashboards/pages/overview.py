@@ -1,83 +1,104 @@
-"""Page Overview: the step in figures, its parts, the ladder to the ideal step, and what to do first."""
+"""Page Overview: the step in figures, its parts, what to do first, and the ladder to the ideal step."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import streamlit as st
 
-from tpuprof.charts import device_parts_chart, ladder_chart, step_parts_chart
-from tpuprof.report.facts import breakdown_basis, group_fraction, headline, side_notes
-from tpuprof.report.plain import rows_of, table_of
+from tpuprof.charts import device_parts_chart, ladder_chart, mean_step_chart, step_parts_chart
+from tpuprof.report.facts import breakdown_basis, finding_notes, headline, side_notes
+from tpuprof.report.key_figures import key_figures
+from tpuprof.report.plain import rows_of
 from tpuprof.report.roofline import ladder_rows
+from tpuprof.report.run_list import run_knowledge
+from tpuprof.report.step_parts import step_parts
 from tpuprof.units import format_bytes, format_percent, format_ps
 from tpuprof_dashboards.drawing import show_chart
 from tpuprof_dashboards.failure import show_empty
+from tpuprof_dashboards.findings import show_finding
 from tpuprof_dashboards.page import Page
 from tpuprof_dashboards.text import plain
-from tpuprof_dashboards.tiles import Tile, show_notice, show_tiles
+from tpuprof_dashboards.tiles import Tile, show_quality, show_tiles
 
 _FIRST_FINDINGS = 5
 
 
 def render(page: Page) -> None:
     """Draws the page."""
-    report = _report(page)
-    st.caption(" · ".join(plain(fact) for fact in headline(report)))
+    report = page.report_or_wait()
+    with st.container(horizontal=True, vertical_alignment="center", key="overview.head"):
+        st.caption(" · ".join(plain(fact) for fact in headline(report)), width="content")
+        if page.selection.derived("runs.knowledge", lambda: run_knowledge(page.trace))["made"] == "predicted":
+            st.badge("predicted, not recorded", icon=":material/calculate:", color="violet")
+        st.space("stretch")
+        show_quality(report["quality"])
     if not report["run"]["n_devices"]:
         show_empty("The trace holds no device work.", "Capture while the job is running steps; page Runs has others.")
         return
-    show_tiles(page.selection.derived("overview.tiles", lambda: _tiles(page, report)))
+    show_tiles(_tiles(page, report))
+    parts = report["breakdown"].get("parts")
+    show_chart(page, page.selection.derived("overview.mean", lambda: mean_step_chart(parts)), "overview.mean")
+    stepped = report["run"]["step_source"] != "none"
+    what = f"{'The mean step' if stepped else 'What was recorded'}, {format_ps(report['breakdown'].get('step_ps'))}"
+    st.caption(plain(f"{what}: {breakdown_basis(report)}."))
+    _findings(page, report)
+    chosen = page.choice("chart", "Where the time goes", {"step": "Step by step", "device": "Core by core",
+                                                          "ladder": "Ladder to the ideal step"})  # fmt: skip
+    if chosen == "ladder":
+        rungs = ladder_rows(report)  # they depend on the hardware, which need not be the trace's
+        drawing = page.selection.derived(("overview.ladder", str(rungs)), lambda: ladder_chart(rungs))
+        show_chart(page, drawing, "overview.ladder")
+    elif chosen == "device":
+        rows = rows_of(report["breakdown"].get("per_device"))
+        drawing = page.selection.derived("overview.devices", lambda: device_parts_chart(rows))
+        show_chart(page, drawing, "overview.devices")
+        page.link("steps", "Who waits for whom: Steps & stragglers", ":material/bar_chart:")
+    else:
+        drawing = page.selection.derived("overview.steps", lambda: step_parts_chart(step_parts(page.trace)))
+        show_chart(page, drawing, "overview.steps")
+        if stepped:
+            page.link("steps", "How steps differ: Steps & stragglers", ":material/bar_chart:")
+    for note in side_notes(report):
+        st.caption(plain(note))
+
+
+def _findings(page: Page, report: dict[str, Any]) -> None:
     findings = report["findings"]
     st.subheader("What to do first", anchor=False)
     if not findings:
         st.caption("No analyzer has anything to say about this run.")
-    for finding in findings[:_FIRST_FINDINGS]:
-        show_notice(
-            finding["severity"], f"{finding['rule']} {finding['title']}", finding["message"], finding["suggestion"],
-            finding["impact_ps"], finding["impact_fraction"],
-        )  # fmt: skip
+    for at, finding in enumerate(findings[:_FIRST_FINDINGS]):
+        show_finding(page, finding, at)
     if len(findings) > _FIRST_FINDINGS:
-        page.link("report", f"All {len(findings)} findings are in the report", ":material/description:")
-    parts, ladder = st.tabs(["Where the time goes", "Ladder to the ideal step"], key="overview.tab")
-    with parts:
-        _parts(page, report)
-    with ladder:
-        drawing = page.selection.derived("overview.ladder", lambda: ladder_chart(ladder_rows(report)))
-        show_chart(page, drawing, "overview.ladder")
-    _quality(report)
-
-
-def _report(page: Page) -> dict[str, Any]:
-    with st.spinner("Analysing the run", show_time=True):
-        return page.report
+        with st.expander(f"{len(findings) - _FIRST_FINDINGS} more, of less weight", icon=":material/more_horiz:"):
+            for at, finding in enumerate(findings[_FIRST_FINDINGS:], _FIRST_FINDINGS):
+                show_finding(page, finding, at)
+    for note in finding_notes(report):
+        st.caption(plain(note))
 
 
 def _tiles(page: Page, report: dict[str, Any]) -> list[Tile]:
-    breakdown, roofline = report["breakdown"], report["roofline"]
-    steps = report["steps"]
-    mean, parts = breakdown.get("step_ps"), breakdown.get("parts")
-    times = page.trace.steps
-    slowest = times[times["counted"]].groupby("step")["duration_ps"].max().to_numpy()
-    p95 = float(np.percentile(slowest, 95)) if len(slowest) else None
-    exposed = table_of(parts).get("collective_exposed_ps")
-    peak = _peak_bytes(page)
-    mfu = roofline.get("mfu")
+    figures, roofline = key_figures(page.trace, report), report["roofline"]
+    hidden, p95 = figures["hidden_ps"], figures["p95_ps"]
     return [
-        Tile("step_p50", "Step p50", format_ps(steps.get("p50_ps")), f"p95 {format_ps(p95)}" if p95 else ""),
-        Tile("mfu", "MFU", _percent(mfu), _mfu_note(roofline), roofline.get("reason") or ""),
-        Tile("compute", "Compute", _percent(group_fraction(parts, mean, "compute")), "of the step"),
-        Tile(
-            "exposed",
-            "Exposed comm.",
-            _percent(exposed / mean if exposed is not None and mean else None),
-            f"hidden {format_ps(breakdown['hidden']['collective_ps'])}" if breakdown.get("hidden") else "",
-        ),
-        Tile("wait", "Waiting", _percent(group_fraction(parts, mean, "wait")), "incl. exposed comm."),
-        Tile("idle", "Idle", _percent(group_fraction(parts, mean, "idle")), "of the step"),
-        Tile("memory_peak", "Memory peak", format_bytes(peak), "of one program"),
-    ]
+        _step_tile(figures, f"p95 {format_ps(p95)}" if p95 else ""),
+        Tile("mfu", "MFU", _percent(roofline.get("mfu")), _mfu_note(roofline), roofline.get("reason") or ""),
+        Tile("compute", "Compute", _percent(figures["compute_fraction"]), "of the step"),
+        Tile("exposed", "Exposed comm.", _percent(figures["exposed_fraction"]),
+             f"hidden {format_ps(hidden)}" if hidden is not None else ""),
+        Tile("wait", "Waiting", _percent(figures["wait_fraction"]), "incl. exposed comm."),
+        Tile("idle", "Idle", _percent(figures["idle_fraction"]), "of the step"),
+        Tile("memory_peak", "Memory peak", format_bytes(figures["memory_peak_bytes"]),
+             "unknown" if figures["memory_peak_bytes"] is None else "of one program", figures["memory_reason"] or ""),
+    ]  # fmt: skip
+
+
+def _step_tile(figures: dict[str, Any], note: str) -> Tile:
+    """The median step; without steps what was recorded as a whole."""
+    if figures["p50_ps"] is None:
+        return Tile("recorded", "Recorded", format_ps(figures["step_ps"]), "no steps found")
+    return Tile("step_p50", "Step p50", format_ps(figures["p50_ps"]), note)
 
 
 def _percent(fraction: float | None) -> str:
@@ -88,43 +109,3 @@ def _mfu_note(roofline: dict[str, Any]) -> str:
     if roofline.get("mfu") is None:
         return "unknown"
     return f"{'at least, ' if roofline.get('mfu_is_lower_bound') else ''}of {roofline['peak_source'].partition(',')[0]}"
-
-
-def _peak_bytes(page: Page) -> int | None:
-    summary = page.trace.memory_summary
-    known = (
-        summary[summary["memory_space"] == "hbm"]["peak_bytes"].dropna()
-        if "memory_space" in summary
-        else summary.iloc[:0, 0]
-    )
-    return int(known.max()) if len(known) else None
-
-
-def _parts(page: Page, report: dict[str, Any]) -> None:
-    st.caption(plain(breakdown_basis(report)))
-    by = page.choice("bars", "Bars", {"step": "per step", "device": "per core"})
-    if by == "device":
-        rows = rows_of(report["breakdown"].get("per_device"))
-        show_chart(page, page.selection.derived("overview.devices", lambda: device_parts_chart(rows)), "overview.bars")
-    else:
-        drawing = page.selection.derived("overview.steps", lambda: step_parts_chart(_step_rows(page)))
-        show_chart(page, drawing, "overview.bars")
-    for note in side_notes(report):
-        st.caption(plain(note))
-
-
-def _step_rows(page: Page) -> list[dict[str, Any]]:
-    """The partition of each counted step, as the mean over cores."""
-    partition = page.trace.counted(page.trace.partition)
-    columns = [name for name in partition.columns if name.endswith("_ps")]
-    means = partition.groupby("step")[columns].mean()
-    return [{"step": int(step), "parts": row} for step, row in zip(means.index, means.to_dict("records"), strict=True)]
-
-
-def _quality(report: dict[str, Any]) -> None:
-    quality = report["quality"]
-    if not quality:
-        return
-    with st.expander(f"Data quality: {len(quality)} entries", icon=":material/fact_check:"):
-        for entry in quality:
-            show_notice(entry["severity"], entry["id"], entry["message"])
