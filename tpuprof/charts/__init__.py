@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from tpuprof.charts.collectives import collectives_chart
 from tpuprof.charts.drawing import Drawing, charts_available
+from tpuprof.charts.memory import allocators_chart, memory_curve_chart, memory_needs_chart
+from tpuprof.charts.opsteps import op_steps_chart
 from tpuprof.charts.partition import device_parts_chart, step_parts_chart
 from tpuprof.charts.roofline import roofline_chart
-from tpuprof.charts.steptime import step_time_chart
+from tpuprof.charts.steptime import op_time_chart, step_time_chart
 from tpuprof.charts.svg import to_svg
 from tpuprof.charts.themes import THEMES, Theme, themed
 from tpuprof.charts.trend import trend_chart
@@ -25,11 +27,16 @@ __all__ = [
     "THEMES",
     "Drawing",
     "Theme",
+    "allocators_chart",
     "charts_available",
     "collectives_chart",
     "delta_chart",
     "device_parts_chart",
     "ladder_chart",
+    "memory_curve_chart",
+    "memory_needs_chart",
+    "op_steps_chart",
+    "op_time_chart",
     "roofline_chart",
     "step_parts_chart",
     "step_time_chart",

@@ -83,7 +83,7 @@ def memory_result(trace: Trace, by: str, top: int | None, shown: int) -> Result:
     live.sort(key=lambda row: order[row["module"], row["memory_space"]])  # stable: largest first within a program
     columns = (*MEMORY.names, "peak_fraction")
     if by in ("scope", "source"):
-        live, columns = _grouped(live, by), _GROUP_COLUMNS
+        live, columns = memory_groups(live, by), _GROUP_COLUMNS
     for row in live:
         most = peaks[row["module"], row["memory_space"]]
         row["peak_fraction"] = row["bytes"] / most if most else None
@@ -155,7 +155,11 @@ def _programs(trace: Trace) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (-largest[row["module"]], row["module"], -(row["total_bytes"] or 0)))
 
 
-def _grouped(live: list[dict[str, Any]], by: str) -> list[dict[str, Any]]:
+def memory_groups(live: list[dict[str, Any]], by: str) -> list[dict[str, Any]]:
+    """Rows of table `memory` summed by one of its columns, per program and memory space, largest first.
+
+    Rows have ``module``, ``memory_space``, ``name`` (null where the column is), ``buffers`` and ``bytes``.
+    """
     groups: dict[tuple[str, str, str | None], dict[str, Any]] = {}
     for row in live:
         key = (row["module"], row["memory_space"], row[by])
