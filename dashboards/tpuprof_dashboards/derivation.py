@@ -1,0 +1,40 @@
+"""How a number was come by, on a page: formula, inputs with their sources, steps, and what is assumed."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from tpuprof.perfmodel.derivation import Derivation
+from tpuprof.report.derivations import show_quantity
+from tpuprof_dashboards.columns import Shown, show_table
+from tpuprof_dashboards.text import code, plain
+
+_INPUTS = (
+    Shown("name", "input", "text", help="What goes into the formula."),
+    Shown("value", "value", "text", help="Its value."),
+    Shown("source", "source", "text", help="Where a figure of the hardware comes from."),
+)
+
+
+def show_derivation(answer: Derivation, name: str, key: str) -> None:
+    """Draws the derivation of a number.
+
+    Args:
+        answer: the number.
+        name: what it is, in a few words of ours.
+        key: of the widgets.
+    """
+    regime = f" · {plain(answer.regime)}" if answer.regime else ""
+    st.markdown(f"{plain(name)}: **{plain(show_quantity(answer.value, answer.unit))}**{regime}")
+    st.markdown(f"Formula: {code(answer.formula)}")
+    rows = [
+        {"name": symbol, "value": show_quantity(given.value, given.unit), "source": given.source or "counted"}
+        for symbol, given in answer.inputs.items()
+    ]
+    if rows:
+        show_table(rows, _INPUTS, f"{key}.inputs", height="content")
+    for step in answer.steps:
+        value = show_quantity(step.value, step.unit)
+        st.markdown(f"- {plain(step.what)}: {code(step.formula)} = **{plain(value)}**")
+    for sentence in answer.assumptions:
+        st.caption(f"Assumed: {plain(sentence)}")
