@@ -11,9 +11,10 @@ They need the extra ``charts`` (altair and vl-convert-python), which is imported
 
 from __future__ import annotations
 
+from tpuprof.charts.allocators import allocators_chart
 from tpuprof.charts.collectives import collectives_chart
 from tpuprof.charts.drawing import Drawing, charts_available
-from tpuprof.charts.memory import allocators_chart, memory_curve_chart, memory_needs_chart
+from tpuprof.charts.memory import memory_curve_chart, memory_needs_chart
 from tpuprof.charts.opsteps import op_steps_chart
 from tpuprof.charts.partition import device_parts_chart, step_parts_chart
 from tpuprof.charts.roofline import roofline_chart

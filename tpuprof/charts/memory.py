@@ -1,4 +1,4 @@
-"""Memory as charts: what programs need, what is in use over a program, and how full allocators were."""
+"""Memory as charts: what programs need, and what is in use over a program."""
 
 from __future__ import annotations
 
@@ -17,18 +17,15 @@ from tpuprof.charts.drawing import (
     need_charts,
     number,
     shortened,
-    time_unit,
+    size_unit,
 )
 from tpuprof.palette import LOOKS
-from tpuprof.text import clean, plural
-from tpuprof.units import format_bytes, format_percent, format_ps
+from tpuprof.units import format_bytes, format_percent
 
 if TYPE_CHECKING:
     import altair as alt
 
 MOST_PROGRAMS = 12
-MOST_LINES = 6
-MOST_POINTS = 300
 NEEDS = {
     "arguments": ("arguments", "matmul"),
     "output": ("output (not in arguments)", "convolution"),
@@ -36,8 +33,6 @@ NEEDS = {
     "constants": ("constants", "gather_scatter"),
 }
 """What a program needs memory for: its label, and the part of the palette whose colour it borrows."""
-_LINE_COLORS = ("matmul", "host_transfer", "custom_kernel", "collective_exposed", "convolution", "barrier_wait")
-_UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"), (1, "B"))  # as format_bytes writes them
 _HEIGHT, _TOP, _BOTTOM = 220, 30, 46
 
 
@@ -61,7 +56,7 @@ def memory_needs_chart(programs: Sequence[Mapping[str, Any]], capacity_bytes: fl
     shown = known[:MOST_PROGRAMS]
     capacity = number(capacity_bytes)
     most = max(sum(shown[0][1].values()), capacity or 0.0)
-    scale, unit = _unit(most)
+    scale, unit = size_unit(most)
     rows: list[dict[str, Any]] = []
     for at, (row, parts) in enumerate(shown):
         name = shortened(row.get("module"), 60)
@@ -91,7 +86,7 @@ def memory_needs_chart(programs: Sequence[Mapping[str, Any]], capacity_bytes: fl
     ]  # fmt: skip
     height = 26 * len(shown)
     if capacity:
-        layers += _level(capacity / scale, f"capacity {format_bytes(capacity)}", "x", extent, height)
+        layers += level_layers(capacity / scale, f"capacity {format_bytes(capacity)}", "x", extent, height)
     caption = f"{len(shown)} largest of {len(known):,} programs. " if len(known) > len(shown) else ""
     caption += "Results that reuse the memory of arguments are counted once."
     return Drawing(framed(layers, height, left, right, top, _BOTTOM, "memoryneeds"), caption)
@@ -109,7 +104,7 @@ def memory_curve_chart(points: Sequence[Mapping[str, Any]], positions: int, capa
     Raises:
         MissingDependencyError: altair is not installed.
     """
-    known = [
+    known: list[dict[str, Any]] = [
         {"at": at, "size": size, "op": shortened(row.get("op"), 60)}
         for row in points
         if (at := number(row.get("position"))) is not None and (size := number(row.get("bytes"))) is not None
@@ -122,7 +117,7 @@ def memory_curve_chart(points: Sequence[Mapping[str, Any]], positions: int, capa
     peak = max(known, key=lambda point: (point["size"], -point["at"]))
     capacity = number(capacity_bytes)
     near = capacity if capacity and capacity <= 4 * peak["size"] else None
-    scale, unit = _unit(peak["size"])
+    scale, unit = size_unit(peak["size"])
     last = max(float(positions), known[-1]["at"] + 1)
     rows = [
         {"x": point["at"], "value": point["size"] / scale,
@@ -150,75 +145,11 @@ def memory_curve_chart(points: Sequence[Mapping[str, Any]], positions: int, capa
     ]  # fmt: skip
     left, right = 74, 14
     if near:
-        layers += _level(near / scale, f"capacity {format_bytes(near)}", "y", extent, WIDTH - left - right)
+        layers += level_layers(near / scale, f"capacity {format_bytes(near)}", "y", extent, WIDTH - left - right)
     caption = f"{positions:,} instructions. The peak is at {peak['op']}."
     if capacity and not near:
         caption += f" The peak is {format_percent(peak['size'] / capacity, 1)} of the capacity."
     return Drawing(framed(layers, _HEIGHT, left, right, _TOP, _BOTTOM, "memorycurve"), caption)
-
-
-def allocators_chart(events: Sequence[Mapping[str, Any]], capacity_bytes: float | None = None) -> Drawing:
-    """How much memory each allocator had given away, over time; of many events the most of each stretch of time.
-
-    Args:
-        events: ``allocator``, ``start_ps`` and ``taken_bytes``, in order of time; as from
-            :func:`tpuprof.tables.allocators.taken_over_time`.
-        capacity_bytes: of one device; drawn where the use comes near it.
-
-    Raises:
-        MissingDependencyError: altair is not installed.
-    """
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for row in events:
-        at, taken = number(row.get("start_ps")), number(row.get("taken_bytes"))
-        if at is not None and taken is not None:
-            lines.setdefault(clean(row.get("allocator")), []).append((at, taken))
-    if not lines:
-        return Drawing(None, "No chart of allocators: the capture recorded none of their events.")
-    need_charts()
-    import altair as alt
-
-    order = sorted(lines, key=lambda name: (-max(taken for _, taken in lines[name]), name))
-    shown = order[:MOST_LINES]
-    first = min(at for name in shown for at, _ in lines[name])
-    longest = max(at for name in shown for at, _ in lines[name]) - first
-    most = max(taken for name in shown for _, taken in lines[name])
-    capacity = number(capacity_bytes)
-    near = capacity if capacity and capacity <= 4 * most else None
-    scale, unit = _unit(max(most, near or 0.0))
-    clock, tick = time_unit(longest)
-    rows = [
-        {"line": shortened(name, 40), "x": (at - first) / clock, "value": taken / scale,
-         "about": f"{shortened(name, 40)}: {format_bytes(taken)} after {format_ps(at - first)}"}
-        for name in shown
-        for at, taken in _thinned(lines[name], MOST_POINTS // len(shown))
-    ]  # fmt: skip
-    labels = [shortened(name, 40) for name in shown]
-    left, right = 74, 14
-    columns = legend_columns(labels, WIDTH - left - right)
-    top = -(-len(labels) // columns) * 18 + 18
-    x = alt.X("x:Q", axis=alt.Axis(title=f"time since the first event ({tick})", tickCount=8),
-              scale=alt.Scale(domain=[0, longest / clock or 1.0], nice=False))  # fmt: skip
-    extent = alt.Scale(domain=[0, max(most, near or 0.0) / scale * 1.08 or 1.0], nice=False)
-    y = alt.Y("value:Q", axis=alt.Axis(title=f"taken ({unit})", tickCount=6, titlePadding=14), scale=extent)
-    colors = [LOOKS[part].light for part in _LINE_COLORS[: len(labels)]]
-    legend = alt.Legend(title=None, columns=columns, symbolStrokeWidth=2, symbolType="stroke")
-    color = alt.Color("line:N", scale=alt.Scale(domain=labels, range=colors), legend=legend)
-    base = alt.Chart(alt.Data(values=rows))
-    layers: list[alt.Chart] = [
-        base.mark_line(interpolate="step-after", strokeWidth=1.5).encode(x=x, y=y, color=color),
-        base.mark_point(filled=True, size=60, opacity=0.001).encode(
-            x=x, y=y, color=color, tooltip=[alt.Tooltip("about:N", title="allocator")], description="about:N"
-        ),
-    ]
-    if near:
-        layers += _level(near / scale, f"capacity {format_bytes(near)}", "y", extent, WIDTH - left - right)
-    caption = f"{len(shown)} fullest of {len(order)} allocators. " if len(order) > len(shown) else ""
-    count = sum(len(lines[name]) for name in shown)
-    caption += f"{plural(count, 'event')}; memory reserved for running programs counts as taken."
-    if count > len(rows):
-        caption += " Of neighbouring events the one with the most is drawn."
-    return Drawing(framed(layers, _HEIGHT, left, right, top, _BOTTOM, "allocators"), caption)
 
 
 def _needs(row: Mapping[str, Any]) -> dict[str, float]:
@@ -231,21 +162,16 @@ def _needs(row: Mapping[str, Any]) -> dict[str, float]:
     return {part: sizes[part] for part in NEEDS if sizes[part] > 0}
 
 
-def _thinned(points: list[tuple[float, float]], most: int) -> list[tuple[float, float]]:
-    """The first, the last, and of each few neighbours the one with most."""
-    each = -(-len(points) // max(most - 2, 1))
-    if each <= 1:
-        return points
-    inner = [max(points[at : at + each], key=lambda point: point[1]) for at in range(0, len(points), each)]
-    return [points[0], *inner, points[-1]]
+def level_layers(value: float, text: str, axis: str, scale: alt.Scale, across: float) -> list[alt.Chart]:
+    """A dashed line across the plot with its text.
 
-
-def _unit(most: float) -> tuple[int, str]:
-    return next((unit for unit in _UNITS if most >= unit[0]), _UNITS[-1])
-
-
-def _level(value: float, text: str, axis: str, scale: alt.Scale, across: float) -> list[alt.Chart]:
-    """A dashed line with its text, across the plot: ``across`` px."""
+    Args:
+        value: where it is.
+        text: what it is.
+        axis: ``x`` for an upright line, ``y`` for a level one.
+        scale: of that axis.
+        across: the size of the plot along the line, in px.
+    """
     import altair as alt
 
     data = alt.Chart(alt.Data(values=[{"level": value, "text": text}]))

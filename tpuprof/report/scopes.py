@@ -107,7 +107,7 @@ def _add(rest: dict[str, dict[str, Any]], row: dict[str, Any]) -> None:
     if node["scopes"] == 1:
         node["self_ps"] = node["total_ps"]
         return
-    sums = [key for key, value in row.items() if key.endswith("_ps") or key.startswith("occurrences")]
+    sums = [key for key in row if key.endswith("_ps") or key.startswith("occurrences")]
     for key in sums:
         node[key] += row["total_ps" if key == "self_ps" else key]
     fractions = (node["step_fraction"], row["step_fraction"])

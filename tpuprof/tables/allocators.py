@@ -78,10 +78,11 @@ def taken_over_time(events: pd.DataFrame) -> pd.DataFrame:
     Args:
         events: table ``memory_events``.
     """
-    taken = _taken(events)
-    known = events[taken.notna()]
+    rows: Any = events
+    taken = _taken(rows)
+    known = rows[taken.notna()]
     names = known["allocator"].astype(str)
-    if events["host"].nunique() > 1:
+    if rows["host"].nunique() > 1:
         names = known["host"].astype(str) + "/" + names
     found = pd.DataFrame({"allocator": names, "start_ps": known["start_ps"], "taken_bytes": taken.dropna()})
     return found.astype({"taken_bytes": "int64"}).sort_values("start_ps", kind="stable").reset_index(drop=True)

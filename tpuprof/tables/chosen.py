@@ -70,5 +70,5 @@ def chosen_op_stats(ops: pd.DataFrame, by: str, chosen: Chosen) -> pd.DataFrame:
 
 
 def _equal(column: pd.Series, wanted: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    at = column.cat.categories.get_indexer([wanted])[0]
-    return column.cat.codes.to_numpy() == at if at >= 0 else np.zeros(len(column), np.bool_)
+    names = [str(name) for name in column.cat.categories]
+    return column.cat.codes.to_numpy() == names.index(wanted) if wanted in names else np.zeros(len(column), np.bool_)

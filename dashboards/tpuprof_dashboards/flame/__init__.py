@@ -13,6 +13,7 @@ from tpuprof.palette import LOOKS, kind_label, part_of_kind
 from tpuprof.tables.scopes import SCOPE_KINDS
 from tpuprof.text import clean
 from tpuprof.units import UNKNOWN, format_percent, format_ps
+from tpuprof_dashboards.ui import component
 
 MOST_NODES = 700
 _LONGEST = 300
@@ -72,7 +73,7 @@ def _call(key: str, name: str, told: str, on_change: Callable[[str, str], None])
 @cache
 def _component() -> Any:
     text = {name: (_ASSETS / f"flame.{name}").read_text(encoding="utf-8") for name in ("html", "css", "js")}
-    return st.components.v2.component(_NAME, **text)
+    return component(_NAME, **text)
 
 
 def _node(node: dict[str, Any], kinds: Sequence[str]) -> dict[str, Any]:
