@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from tpuprof.palette import kind_label
 from tpuprof.tables.chosen import Chosen
+from tpuprof.tables.schemas import OP_KINDS
 from tpuprof_dashboards.page import update
 from tpuprof_dashboards.text import plain, shortened
 
@@ -45,6 +47,31 @@ def show_filters(page: Page, names: Sequence[str]) -> None:
                 on_click=_take_away,
                 args=(name,),
             )
+
+
+def show_op_filters(page: Page) -> str:
+    """A search, and pickers of the kind and of the program; returns what is searched for."""
+    with st.container(width=165):
+        text = page.text("q", "Search", placeholder="name, scope, source", help="Part of a name, scope, source line.")
+    with st.container(width=120):
+        present = present_values(page, "kind")
+        kinds = ["", *(kind for kind in OP_KINDS if kind in present)]
+        page.pick("kind", "Kind", kinds, lambda kind: kind_label(kind) if kind else "all")
+    programs = present_values(page, "module")
+    if len(programs) > 1:
+        with st.container(width=140):
+            page.pick("module", "Program", ["", *programs], lambda name: shortened(name, 40) if name else "all")
+    return text
+
+
+def present_values(page: Page, column: str) -> list[str]:
+    """The different values of a column of table ``ops``, sorted."""
+
+    def values() -> list[str]:
+        used = page.trace.ops[column].cat.remove_unused_categories()
+        return sorted(str(value) for value in used.cat.categories)
+
+    return page.selection.derived(("values of", column), values)
 
 
 def chosen(page: Page) -> Chosen:

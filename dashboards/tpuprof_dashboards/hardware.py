@@ -39,35 +39,39 @@ def hardware_of(view: View, devices: Sequence[Device]) -> tuple[HardwareOptions 
 
 
 def show_hardware(page: Page) -> None:
-    """The pickers of chip and peaks, and in words what everything on the page is set against."""
+    """The pickers of chip and peaks."""
     from tpuprof.hardware import chips
 
-    roofline = page.roofline
     names = [chip.name for chip in chips()]
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        with st.container(width=230):
-            page.pick(
-                "chip", "Chip", ["", *names], lambda name: name or f"{_AS_RECORDED}{_recorded(page)}",
-                help="The chip that ran this, if the trace does not name it, or to set the run against another.",
-            )  # fmt: skip
-        with st.container(width=330):
-            page.text(
-                "peak", "Peaks of one device", placeholder="bf16=197T,hbm=819GB/s",
-                help="Figures that replace those of the chip, per runtime device: a type such as bf16 or int8, hbm, "
-                "vmem, vector. A number alone is the bf16 peak.",
-            )  # fmt: skip
+    with st.container(width=200):
+        page.pick(
+            "chip", "Chip", ["", *names], lambda name: name or f"{_AS_RECORDED}{_recorded(page)}",
+            help="The chip that ran this, if the trace does not name it, or to set the run against another.",
+        )  # fmt: skip
+    with st.container(width=230):
+        page.text(
+            "peak", "Peaks of one device", placeholder="bf16=197T,hbm=819GB/s",
+            help="Figures that replace those of the chip, per runtime device: a type such as bf16 or int8, hbm, "
+            "vmem, vector. A number alone is the bf16 peak.",
+        )  # fmt: skip
+
+
+def show_inputs(page: Page) -> None:
+    """In words what the page is set against, where that is known, and what is wrong with what was given."""
     wrong = hardware_of(page.view, page.trace.devices)[1]
     if wrong:
         st.warning(f"{plain(wrong)} It is not used.")
-    st.caption(inputs(roofline))
+    if page.roofline.hardware.chip is not None:
+        st.caption(inputs(page.roofline))
 
 
 def inputs(roofline: Roofline) -> str:
-    """What the hardware can do, with its sources; or why that is not known. Markdown."""
+    """What the hardware can do, with its sources, or why that is not known. Markdown."""
     hardware = roofline.hardware
-    if hardware.chip is None:
+    chip = hardware.chip
+    if chip is None:
         return plain(hardware.reason)
-    peaks = [(dtype, hardware.chip.device_peak(dtype)) for dtype in hardware.chip.peak]
+    peaks = [(dtype, chip.device_peak(dtype)) for dtype in chip.peak]
     told = [f"{dtype} {format_si(figure.value, 'FLOP/s')}" for dtype, figure in peaks if figure is not None]
     links = [] if roofline.rates is None else [(name, roofline.rates.link(name).value) for name in ("hbm", "vmem")]
     told += [f"{name.upper()} {format_si(value, 'B/s')}" for name, value in links if value is not None]

@@ -51,7 +51,7 @@ def show_op(page: Page, row: Mapping[str, Any]) -> None:
     name, module = row["name"], row["module"]
     with st.container(border=True, key=f"{page.slug}.op"):
         _head(page, row)
-        show_tiles(_tiles(row), key=f"{page.slug}.op.tiles")
+        show_tiles(_tiles(row, known=page.roofline.rates is not None), key=f"{page.slug}.op.tiles")
         runs = page.selection.derived(
             ("runs of op", name, module), lambda: op_runs(page.trace.ops, Chosen(op=name, module=module or ""))
         )
@@ -94,8 +94,9 @@ def _head(page: Page, row: Mapping[str, Any]) -> None:
     st.caption(" · ".join(places) or "The trace names no program, scope or source line for it.")
 
 
-def _tiles(row: Mapping[str, Any]) -> list[Tile]:
+def _tiles(row: Mapping[str, Any], *, known: bool) -> list[Tile]:
     efficiency, by = row["roofline_efficiency"], row["bound_by"]
+    bound_note = f"bound by {by}" if by else "no bound is known" if known else "hardware not known"
     return [
         Tile(
             "self_ps", "Self time", format_ps(row["self_ps"]), f"{format_percent(row['self_fraction'], 1)} of all ops"
@@ -103,7 +104,7 @@ def _tiles(row: Mapping[str, Any]) -> list[Tile]:
         Tile("mean_ps", "Mean", format_ps(row["mean_ps"]), f"of {plural(row['occurrences'], 'occurrence')}"),
         Tile("flops", "FLOPs", format_si(row["flops"], "FLOP", 3), "of one execution"),
         Tile("hbm_bytes", "HBM", format_si(row["hbm_bytes"], "B", 3), "of one execution"),
-        Tile("efficiency", "Of its bound", format_percent(efficiency, 1), f"bound by {by}" if by else ""),
+        Tile("efficiency", "Of its bound", format_percent(efficiency, 1), bound_note),
         Tile("recoverable_ps", "Recoverable", format_ps(row["recoverable_ps"]), "above the bound, all cores"),
     ]
 

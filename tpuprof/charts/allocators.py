@@ -75,7 +75,7 @@ def allocators_chart(events: Sequence[Mapping[str, Any]], capacity_bytes: float 
     extent = alt.Scale(domain=[0, max(most, near or 0.0) / scale * 1.08 or 1.0], nice=False)
     y = alt.Y("value:Q", axis=alt.Axis(title=f"taken ({unit})", tickCount=6, titlePadding=14), scale=extent)
     colors = [LOOKS[part].light for part in _LINE_COLORS[: len(labels)]]
-    legend = alt.Legend(title=None, columns=columns, symbolStrokeWidth=2, symbolType="stroke")
+    legend = alt.Legend(title=None, columns=columns, symbolStrokeWidth=2, symbolType="stroke", symbolOpacity=1)
     color = alt.Color("line:N", scale=alt.Scale(domain=labels, range=colors), legend=legend)
     base = alt.Chart(alt.Data(values=rows))
     layers: list[alt.Chart] = [

@@ -19,7 +19,7 @@ MOST_NODES = 700
 _LONGEST = 300
 _ASSETS = Path(__file__).parent / "assets"
 _KINDS_TOLD = 4
-_NAME = "tpuprof_flame"
+_NAME = "tpuprof.flame"
 
 
 def flame_data(nodes: Sequence[dict[str, Any]], theme: Literal["light", "dark"]) -> dict[str, Any]:

@@ -7,13 +7,12 @@ from typing import Any
 
 import streamlit as st
 
-from tpuprof.palette import kind_label
-from tpuprof.tables.schemas import OP_KINDS, OP_STATS
+from tpuprof.tables.schemas import OP_STATS
 from tpuprof.text import plural
 from tpuprof.units import format_percent, format_ps
 from tpuprof_dashboards.columns import MOST_ROWS, Shown, height_for
 from tpuprof_dashboards.failure import show_empty
-from tpuprof_dashboards.filters import show_filters
+from tpuprof_dashboards.filters import show_filters, show_op_filters
 from tpuprof_dashboards.op_panel import show_op
 from tpuprof_dashboards.op_rows import SORTS, find_op, op_table, ordered, searched, select_op, totals
 from tpuprof_dashboards.page import Page
@@ -68,30 +67,13 @@ def render(page: Page) -> None:
 
 def _controls(page: Page) -> tuple[str, str, str]:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        with st.container(width=165):
-            text = page.text(
-                "q", "Search", placeholder="name, scope, source", help="Part of a name, scope, source line."
-            )
-        by = page.choice("by", "Group by", _GROUPS)
-        with st.container(width=120):
-            kinds = ["", *(kind for kind in OP_KINDS if kind in _present(page, "kind"))]
-            page.pick("kind", "Kind", kinds, lambda kind: kind_label(kind) if kind else "all")
-        programs = sorted(_present(page, "module"))
-        if len(programs) > 1:
-            with st.container(width=140):
-                page.pick("module", "Program", ["", *programs], lambda name: shortened(name, 40) if name else "all")
+        text = show_op_filters(page)
         with st.container(width=140):
+            by = page.get("by") if page.get("by") in _GROUPS else "op"
             names = [name for name, (_, column) in SORTS.items() if by == "op" or column in OP_STATS.names]
             sort = page.pick("sort", "Largest first", names, lambda name: SORTS[name][0])
+        by = page.choice("by", "Group by", _GROUPS)
     return by, sort, text
-
-
-def _present(page: Page, column: str) -> list[str]:
-    def values() -> list[str]:
-        used = page.trace.ops[column]
-        return [str(value) for value in used.cat.remove_unused_categories().cat.categories]
-
-    return page.selection.derived(("values of", column), values)
 
 
 def _summary(page: Page, found: list[dict[str, Any]], total: int, by: str) -> None:
@@ -108,7 +90,7 @@ def _summary(page: Page, found: list[dict[str, Any]], total: int, by: str) -> No
 def _table(page: Page, found: list[dict[str, Any]], by: str, op: dict[str, Any] | None) -> None:
     shown = found[:MOST_ROWS]
     if by != "op":
-        name = Shown("name", _GROUPS[by].lower(), "text", pinned=True, width=420)
+        name = Shown("name", _GROUPS[by].lower(), "text", pinned=True, width=300)
         columns = (name, *(() if by == "kind" else (_KIND,)), _SHARE, *_TIMES)
         pick_table(
             shown, columns, f"ops.table.{by}", lambda row: _drill(by, row), total=len(found),

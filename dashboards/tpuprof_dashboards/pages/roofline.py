@@ -16,8 +16,8 @@ from tpuprof.units import format_percent, format_si
 from tpuprof_dashboards.columns import MOST_ROWS, Shown, height_for, show_table
 from tpuprof_dashboards.drawing import show_chart
 from tpuprof_dashboards.failure import show_empty
-from tpuprof_dashboards.filters import show_filters
-from tpuprof_dashboards.hardware import show_hardware
+from tpuprof_dashboards.filters import show_filters, show_op_filters
+from tpuprof_dashboards.hardware import show_hardware, show_inputs
 from tpuprof_dashboards.op_panel import show_op
 from tpuprof_dashboards.op_rows import find_op, op_table, searched, select_op
 from tpuprof_dashboards.page import Page, update
@@ -64,24 +64,27 @@ def render(page: Page) -> None:
         return
     with st.spinner("Counting what ops do", show_time=True):
         roofline = page.roofline
-        rows = searched(op_table(page), page.get("q"))
         op = find_op(page)
-    show_hardware(page)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        show_hardware(page)
+        rows = searched(op_table(page), show_op_filters(page))
+    show_inputs(page)
     for entry in roofline.quality:
         if entry.severity != "info":
             st.warning(plain(entry.message))
     section = page.selection.derived(("roofline section", page.hardware), lambda: roofline_section(page.roofline))
     if roofline.hardware.chip is None:
+        why = roofline.hardware.reason.partition(". ")[0].removesuffix(".")  # what follows is of the command line
         show_empty(
             "Without the peaks of the hardware there is no roofline.",
-            "Pick the chip above, or give its peaks: `bf16=197T,hbm=819GB/s` is a v5e. The address keeps them, so that "
-            "a link shows the same. What ops do is on the page Ops either way.",
+            f"{plain(why)}. Pick the chip above, or give its peaks: `bf16=197T,hbm=819GB/s` is a v5e. The address "
+            "keeps them, so that a link shows the same. What ops do is on the page Ops either way.",
         )
     else:
         show_tiles(_tiles(section))
         if section["reason"]:
             st.caption(plain(section["reason"]))
-    show_filters(page, _FILTERS if op is not None else (*_FILTERS, "op"))
+    show_filters(page, ("scope",) if op is not None else ("scope", "op"))
     if page.get("op") and op is None:
         st.warning(f"There is no op {code(shortened(page.get('op'), 200))} in this run.")
     if roofline.hardware.chip is not None:

@@ -33,6 +33,8 @@ _COLUMNS = (
     Shown("path", "path", "text", help="All names, outside in."),
 )  # fmt: skip
 
+_OFTEN_ZERO = ("backward_ps", "recomputed_ps")  # columns of zeros say nothing
+
 
 def render(page: Page) -> None:
     """Draws the page."""
@@ -123,8 +125,9 @@ def _table(page: Page, rows: list[dict[str, Any]], focus: dict[str, Any]) -> Non
         st.caption("No scope lies inside of it." if not wanted else "No scope inside of it has that in its path.")
         return
     st.caption(f"{plural(len(found), 'scope')}. Select one to zoom in.")
+    columns = [column for column in _COLUMNS if column.key not in _OFTEN_ZERO or any(row[column.key] for row in found)]
     pick_table(
-        found, _COLUMNS, f"scopes.table.{which}", lambda row: {"scope": row["path"]},
+        found, columns, f"scopes.table.{which}", lambda row: {"scope": row["path"]},
         height=height_for(len(found)),
     )  # fmt: skip
 
