@@ -34,10 +34,11 @@ def op_table(page: Page, by: str = "op") -> list[dict[str, Any]]:
     which, hardware = chosen(page), page.hardware
     if by != "op":
         return page.selection.derived(
-            ("op groups", by, which), lambda: _placed(page, records(chosen_op_stats(page.trace.ops, by, which)))
+            ("op groups", by, which, page.settings),
+            lambda: _placed(page, records(chosen_op_stats(page.trace.ops, by, which))),
         )
     return page.selection.derived(
-        ("ops", hardware, which),
+        ("ops", hardware, which, page.settings),
         lambda: _placed(page, with_costs(records(chosen_op_stats(page.trace.ops, "op", which)), page.roofline)),
     )
 
@@ -76,14 +77,16 @@ def find_op(page: Page) -> dict[str, Any] | None:
     name, program = page.get("op"), page.get("of")
     if not name:
         return None
-    found = page.selection.derived(("ops by name", page.hardware), lambda: _by_name(page)).get(name, [])
+    found = page.selection.derived(("ops by name", page.hardware, page.settings), lambda: _by_name(page)).get(name, [])
     exact = [row for row in found if program and row["module"] == program]
     return exact[0] if exact else found[0] if found else None
 
 
 def select_op(page: Page, row: Mapping[str, Any]) -> dict[str, str | None]:
     """What the URL says once this op is selected."""
-    alike = page.selection.derived(("ops by name", page.hardware), lambda: _by_name(page)).get(row["name"], [])
+    alike = page.selection.derived(("ops by name", page.hardware, page.settings), lambda: _by_name(page)).get(
+        row["name"], []
+    )
     return {"op": row["name"], "of": row["module"] if len(alike) > 1 else None}
 
 

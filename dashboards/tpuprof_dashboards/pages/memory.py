@@ -68,7 +68,7 @@ _ALLOCATORS = (
 def render(page: Page) -> None:
     """Draws the page."""
     with st.spinner("Following buffers through the programs", show_time=True):
-        document = page.selection.derived("memory", lambda: _document(page))
+        document = page.selection.derived(("memory", page.settings), lambda: _document(page))
     programs = document["programs"]
     if not programs:
         show_empty("No program ran on a device while this was captured.", "Capture while the job is running steps.")
