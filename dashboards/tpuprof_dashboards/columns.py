@@ -51,7 +51,7 @@ class Shown:
         help: what it means; null for the meaning that the schemas give it.
         width: of the column.
         pinned: keeps its place when the table is scrolled sideways.
-        bar: draw the value as a bar, for shares.
+        bar: draw the value as a bar, for shares; it is full for the largest one.
         display: for links, the key of the text they show.
     """
 
@@ -143,7 +143,7 @@ def _numbers(column: Shown, scale: Scale, values: list[Any], common: dict[str, A
     largest = float(numbers.abs().max()) if numbers.notna().any() else 0.0
     if scale == "percent":
         if column.bar:
-            top = max(1.0, largest)
+            top = largest or 1.0  # full for the largest: shares of many small things could not be told apart else
             return numbers, st.column_config.ProgressColumn(
                 column.label, format="percent", min_value=0.0, max_value=top, **common
             )

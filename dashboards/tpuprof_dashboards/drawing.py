@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from tpuprof.charts import themed
+from tpuprof_dashboards.memo import Memo
 from tpuprof_dashboards.text import plain
 from tpuprof_dashboards.ui import vega_chart
 
 if TYPE_CHECKING:
     from tpuprof.charts import Drawing
     from tpuprof_dashboards.page import Page
+
+_SPECS = Memo(96)  # making a spec takes as long as everything else on a page
 
 
 def show_chart(
@@ -32,7 +35,9 @@ def show_chart(
     if drawing.chart is None:
         st.info(plain(drawing.caption))
         return None
-    spec = themed(drawing.chart, page.theme)
+    chart = drawing.chart
+    # Held with its drawing, so that no other drawing can have its id meanwhile.
+    _, spec = _SPECS.get((id(drawing), page.theme), lambda: (drawing, themed(chart, page.theme)))
 
     def call() -> None:
         if on_select is not None:
