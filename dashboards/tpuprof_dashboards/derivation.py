@@ -15,6 +15,12 @@ _INPUTS = (
     Shown("source", "source", "text", help="Where a figure of the hardware comes from."),
 )
 
+_STEPS = (
+    Shown("what", "step", "text", help="An intermediate result."),
+    Shown("formula", "formula", "text", help="In the inputs and earlier steps."),
+    Shown("value", "value", "text", help="Its value."),
+)
+
 
 def show_derivation(answer: Derivation, name: str, key: str) -> None:
     """Draws the derivation of a number.
@@ -25,16 +31,19 @@ def show_derivation(answer: Derivation, name: str, key: str) -> None:
         key: of the widgets.
     """
     regime = f" · {plain(answer.regime)}" if answer.regime else ""
-    st.markdown(f"{plain(name)}: **{plain(show_quantity(answer.value, answer.unit))}**{regime}")
-    st.markdown(f"Formula: {code(answer.formula)}")
+    value = f"**{plain(show_quantity(answer.value, answer.unit))}**{regime}"
+    st.markdown(f"{plain(name)}: {value} = {code(answer.formula)}")
     rows = [
         {"name": symbol, "value": show_quantity(given.value, given.unit), "source": given.source or "counted"}
         for symbol, given in answer.inputs.items()
     ]
     if rows:
         show_table(rows, _INPUTS, f"{key}.inputs", height="content")
-    for step in answer.steps:
-        value = show_quantity(step.value, step.unit)
-        st.markdown(f"- {plain(step.what)}: {code(step.formula)} = **{plain(value)}**")
+    steps = [
+        {"what": step.what, "formula": step.formula, "value": show_quantity(step.value, step.unit)}
+        for step in answer.steps
+    ]
+    if steps:
+        show_table(steps, _STEPS, f"{key}.steps", height="content")
     for sentence in answer.assumptions:
         st.caption(f"Assumed: {plain(sentence)}")

@@ -19,7 +19,7 @@ from tpuprof_dashboards.columns import Shown, height_for, show_table
 from tpuprof_dashboards.derivation import show_derivation
 from tpuprof_dashboards.drawing import show_chart
 from tpuprof_dashboards.page import update
-from tpuprof_dashboards.text import code, plain
+from tpuprof_dashboards.text import code, plain, shortened
 from tpuprof_dashboards.tiles import Tile, show_tiles
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tpuprof_dashboards.page import Page
 
 _MOST_BODY = 60
+_LONGEST_TITLE = 60
 _MOST_TEXT = 20_000
 _SOURCES = {
     "hlo": "Counted from the HLO.",
@@ -67,7 +68,7 @@ def show_op(page: Page, row: Mapping[str, Any]) -> None:
 
 def _head(page: Page, row: Mapping[str, Any]) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.subheader(plain(row["name"]), anchor=False, width="content")
+        st.subheader(plain(shortened(row["name"], _LONGEST_TITLE)), anchor=False, width="content")
         st.badge(plain(kind_label(row["kind"])), color="gray")
         st.space("stretch")
         for slug, label, icon in (

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from tests.dashboards.harness import Dashboard, settled
+from tests.dashboards.harness import Dashboard, dashboard, settled
+from tests.dashboards.odd import HOSTILE, hostile_run
 
 RUN = "2025_11_24_16_00_00"
 CPU = "2026_11_29_17_08_27"
+OBEYED = "img[src='x'], a[href^='javascript']"  # what the markup in hostile names would become
 
 
 def select_row(tab: Any, row: int) -> None:
@@ -106,3 +109,22 @@ def test_a_link_to_a_scope_shows_it_again_on_a_narrow_dark_screen(samples: Dashb
     assert plot.bounding_box()["width"] <= 800
     assert flame.locator(".search").input_value() == "dot"
     context.close()
+
+
+def test_names_that_are_markup_are_shown_and_not_obeyed(tab: Any, tmp_path: Path) -> None:
+    with dashboard(hostile_run(tmp_path)) as running:
+        tab.goto(running.url("ops", op=f"{HOSTILE}.1", view="hlo"))
+        settled(tab)
+        tab.get_by_test_id("stHeading").get_by_text("<img src=x").wait_for()
+        assert tab.locator(OBEYED).count() == 0
+        tab.goto(running.url("scopes"))
+        settled(tab)
+        flame = tab.locator(".flame")
+        node = flame.locator(".node", has_text="<img src=x onerror=alert(1)>").first
+        node.hover()
+        flame.locator(".tip", has_text="<img src=x onerror=alert(1)>").wait_for()
+        node.click()
+        says(tab, "scope=")
+        settled(tab)
+        assert tab.locator(OBEYED).count() == 0
+        tab.goto("about:blank")  # before the server goes
