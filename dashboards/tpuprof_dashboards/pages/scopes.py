@@ -55,7 +55,7 @@ def render(page: Page) -> None:
     cores = plural(len(page.trace.devices), "core")
     st.caption(
         f"{plural(len(rows) - 1, 'scope')}, {format_ps(rows[0]['total_ps'])} of self time on {cores}. Width is time, "
-        "colour the kind of op with most of it, the strip below all kinds. Click to zoom in, on the widest to zoom out; "
+        "colour the kind of op with most of it, the strip below all kinds. Click to zoom in, on a wide one out; "
         "arrow keys, Enter, Escape and / work too."
         + (f" {plural(small, 'scope')} with the least time are drawn together or not at all." if small > 0 else "")
     )
