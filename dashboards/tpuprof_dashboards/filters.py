@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,11 @@ NAMES: Mapping[str, str] = {
 }
 """Filters that mean the same on every page. ``of`` is the program of ``op``, where several have an op of its name."""
 
+NARROWING = ("scope", "step", "device")
+"""Filters of ops that have no picker on pages of ops: other pages set them."""
+
 _LONGEST = 60
+_STEP = re.compile(r"[0-9]{1,15}\Z", re.ASCII)
 
 
 def show_filters(page: Page, names: Sequence[str]) -> None:
@@ -76,7 +81,14 @@ def present_values(page: Page, column: str) -> list[str]:
 
 def chosen(page: Page) -> Chosen:
     """The ops that the filters of the URL choose; ``op`` is not among them, as it selects and does not narrow."""
-    return Chosen(module=page.get("module"), kind=page.get("kind"), scope=page.get("scope"))
+    step = page.get("step")
+    return Chosen(
+        module=page.get("module"),
+        kind=page.get("kind"),
+        scope=page.get("scope"),
+        device=page.get("device"),
+        step=int(step) if _STEP.match(step) else None,
+    )
 
 
 def _take_away(name: str) -> None:

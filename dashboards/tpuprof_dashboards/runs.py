@@ -25,6 +25,7 @@ MOST_RUNS = 4
 """Runs held in memory at once; of those looked at longest ago, the next look reads the files again."""
 _MOST_SELECTIONS = 6
 _MOST_DERIVED = 64
+_MOST_WHOLE = 6
 
 
 class Selection:
@@ -33,6 +34,7 @@ class Selection:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self._memo = Memo(_MOST_DERIVED)
+        self._whole = Memo(_MOST_WHOLE)  # what takes longest, so that no number of small results pushes it out
 
     @property
     def report(self) -> dict[str, Any]:
@@ -45,7 +47,7 @@ class Selection:
         Raises:
             UsageError: there is no such hardware.
         """
-        return self.derived(("report", hardware), lambda: _report(self.context(hardware)))
+        return self._whole.get(("report", hardware), lambda: _report(self.context(hardware)))
 
     def context(self, hardware: HardwareOptions | None) -> Context:
         """What analyzers work on, its roofline made: the one that the report has too.
@@ -53,7 +55,7 @@ class Selection:
         Raises:
             UsageError: there is no such hardware.
         """
-        return self.derived(("context", hardware), lambda: _context(self.trace, hardware))
+        return self._whole.get(("context", hardware), lambda: _context(self.trace, hardware))
 
     def derived(self, key: Hashable, make: Callable[[], T]) -> T:
         """What ``make`` returns, made once per selection and key. Results are shared: nobody may change them."""

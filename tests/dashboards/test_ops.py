@@ -64,6 +64,18 @@ def test_filters_of_the_url_narrow_the_table() -> None:
     assert by_count == sorted(by_count, reverse=True)
 
 
+def test_one_step_of_one_core() -> None:
+    trace = tpuprof.load(RUN)
+    device, step = trace.devices[1].id, 2
+    rows = trace.ops[(trace.ops["device"] == device) & (trace.ops["step"] == step)]
+    test = page_test("ops", RUN, device=device, step=str(step))
+    assert problems(test) == []
+    assert table(test)["occurrences"].sum() == len(rows) > 0
+    assert {"step: 2", f"core: {plain(device)}"} <= {button.label for button in test.button}
+    whole = table(page_test("ops", RUN, step="<b>"))["occurrences"].sum()
+    assert whole == len(trace.ops)  # a step that is no number narrows nothing
+
+
 def test_a_chip_takes_its_filter_away() -> None:
     test = page_test("ops", RUN, scope="layer/up")
     before = len(table(test))
@@ -101,6 +113,7 @@ def test_a_collective_is_sent_to_its_page_and_a_wait_has_no_bound() -> None:
     assert "There is no bound." in texts(page_test("ops", SAMPLES / "cpu_demo", op="ynn_fusion.19"))
 
 
+@pytest.mark.real
 def test_of_several_ops_of_one_name_the_url_says_which(real_traces: Path) -> None:
     ops = build_report(tpuprof.load(real_traces / "mi300-gemm"), analyzers=())["ops"]
     alike = [op for op in ops if op["name"] == "custom-call.1"]

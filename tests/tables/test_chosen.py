@@ -43,15 +43,21 @@ def test_a_scope_is_itself_and_what_lies_in_it() -> None:
 
 
 @settings(max_examples=30)
-@given(ROWS, st.sampled_from(["", *KINDS, "nothing"]), st.sampled_from(["", "layer", "layer/mul", NO_SCOPE, "x"]))
-def test_the_mask_is_what_each_row_says(rows: list[tuple[str | None, str, int, int | None]], kind: str, scope: str
-                                        ) -> None:  # fmt: skip
+@given(
+    ROWS, st.sampled_from(["", *KINDS, "nothing"]), st.sampled_from(["", "layer", "layer/mul", NO_SCOPE, "x"]),
+    st.sampled_from(["", "h/TPU:1", "h/TPU:7"]), st.sampled_from([None, 1, 3]),
+)  # fmt: skip
+def test_the_mask_is_what_each_row_says(rows: list[tuple[str | None, str, int, int | None]], kind: str, scope: str,
+                                        device: str, step: int | None) -> None:  # fmt: skip
     frame = ops(rows)
-    mask = chosen_mask(frame, Chosen(kind=kind, scope=scope))
+    mask = chosen_mask(frame, Chosen(kind=kind, scope=scope, device=device, step=step))
     paths = [scope_path(row[0]) for row in rows]
     expected = [
-        (not kind or row[1] == kind) and (not scope or path == scope or path.startswith(scope + "/"))
-        for row, path in zip(rows, paths, strict=True)
+        (not kind or row[1] == kind)
+        and (not scope or path == scope or path.startswith(scope + "/"))
+        and (not device or device == f"h/TPU:{at % 2}")
+        and (step is None or row[3] == step)
+        for at, (row, path) in enumerate(zip(rows, paths, strict=True))
     ]
     assert mask.tolist() == expected
 

@@ -38,7 +38,7 @@ def step_time_chart(times_ps: Sequence[float]) -> Drawing:
     Raises:
         MissingDependencyError: altair is not installed.
     """
-    times = [time for value in times_ps if (time := number(value)) is not None and time >= 0]
+    times = _known(times_ps)
     if len(times) < 2:
         some = "only one" if times else "no"
         return Drawing(None, f"No distribution of step times: {some} complete step was recorded.")
@@ -56,13 +56,17 @@ def op_time_chart(durations_ps: Sequence[float], kind: str | None = None) -> Dra
     Raises:
         MissingDependencyError: altair is not installed.
     """
-    times = [time for value in durations_ps if (time := number(value)) is not None and time >= 0]
+    times = _known(durations_ps)
     if len(times) < 2:
         some = "it occurs once" if times else "no duration is known"
         return Drawing(None, f"No distribution of durations: {some}.")
     spread = f"from {format_ps(min(times))} to {format_ps(max(times))}"
     chart = _histogram(times, ("occurrence", "duration", "durations"), LOOKS[part_of_kind(kind)].light)
     return Drawing(chart, f"{plural(len(times), 'occurrence')} on all cores, {spread}.")
+
+
+def _known(times_ps: Sequence[float]) -> list[float]:
+    return [time for value in times_ps if (time := number(value)) is not None and time >= 0]
 
 
 def _histogram(times: Sequence[float], words: tuple[str, str, str], color: str) -> alt.LayerChart:

@@ -23,23 +23,27 @@ class Chosen:
         module: the program, as ``name(program id)``.
         kind: the kind.
         scope: a path of the tree of name scopes, or one as ops have it; all that lies in it.
+        device: the core that it ran on.
+        step: the number of the step that it ran in; null for all, and for what lies in none.
     """
 
     op: str = ""
     module: str = ""
     kind: str = ""
     scope: str = ""
+    device: str = ""
+    step: int | None = None
 
     @property
     def everything(self) -> bool:
         """True if no op is left out."""
-        return not (self.op or self.module or self.kind or self.scope)
+        return self == Chosen()
 
 
 def chosen_mask(ops: pd.DataFrame, chosen: Chosen) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """For each row of table ``ops`` whether it is chosen."""
     mask = np.ones(len(ops), np.bool_)
-    for column in ("op", "module", "kind"):
+    for column in ("op", "module", "kind", "device"):
         wanted = getattr(chosen, column)
         if wanted:
             mask &= _equal(ops[column], wanted)
@@ -48,6 +52,8 @@ def chosen_mask(ops: pd.DataFrame, chosen: Chosen) -> np.ndarray[Any, np.dtype[n
         names: list[str | None] = [*(str(name) for name in ops["scope"].cat.categories), None]
         inside = np.array([in_scope(scope_path(name), chosen.scope) for name in names], np.bool_)
         mask &= inside[ops["scope"].cat.codes.to_numpy()]
+    if chosen.step is not None:
+        mask &= ops["step"].eq(chosen.step).fillna(False).to_numpy(np.bool_)
     return mask
 
 

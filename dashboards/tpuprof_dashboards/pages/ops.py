@@ -12,7 +12,7 @@ from tpuprof.text import plural
 from tpuprof.units import format_percent, format_ps
 from tpuprof_dashboards.columns import MOST_ROWS, Shown, height_for
 from tpuprof_dashboards.failure import show_empty
-from tpuprof_dashboards.filters import show_filters, show_op_filters
+from tpuprof_dashboards.filters import NARROWING, show_filters, show_op_filters
 from tpuprof_dashboards.op_panel import show_op
 from tpuprof_dashboards.op_rows import SORTS, find_op, op_table, ordered, searched, select_op, totals
 from tpuprof_dashboards.page import Page
@@ -52,7 +52,7 @@ def render(page: Page) -> None:
     with st.spinner("Adding up ops", show_time=True):
         rows = op_table(page, by)
         op = find_op(page)
-    show_filters(page, ("scope", "op") if op is None else ("scope",))
+    show_filters(page, (*NARROWING, "op") if op is None else NARROWING)
     found = ordered(searched(rows, text), sort)
     _summary(page, found, len(rows), by)
     if page.get("op") and op is None:

@@ -16,7 +16,7 @@ from tpuprof.units import format_percent, format_si
 from tpuprof_dashboards.columns import MOST_ROWS, Shown, height_for, show_table
 from tpuprof_dashboards.drawing import show_chart
 from tpuprof_dashboards.failure import show_empty
-from tpuprof_dashboards.filters import show_filters, show_op_filters
+from tpuprof_dashboards.filters import NARROWING, chosen, show_filters, show_op_filters
 from tpuprof_dashboards.hardware import show_hardware, show_inputs
 from tpuprof_dashboards.op_panel import show_op
 from tpuprof_dashboards.op_rows import find_op, op_table, searched, select_op
@@ -25,7 +25,6 @@ from tpuprof_dashboards.picking import pick_table
 from tpuprof_dashboards.text import code, plain, shortened
 from tpuprof_dashboards.tiles import Tile, show_tiles
 
-_FILTERS = ("kind", "module", "scope", "q")
 _OPS = (
     Shown("op", "op", "text", pinned=True, width=220),
     Shown("kind_label", "kind", "text", help="What the op is.", width=110),
@@ -84,7 +83,7 @@ def render(page: Page) -> None:
         show_tiles(_tiles(section))
         if section["reason"]:
             st.caption(plain(section["reason"]))
-    show_filters(page, ("scope",) if op is not None else ("scope", "op"))
+    show_filters(page, (*NARROWING, "op") if op is None else NARROWING)
     if page.get("op") and op is None:
         st.warning(f"There is no op {code(shortened(page.get('op'), 200))} in this run.")
     if roofline.hardware.chip is not None:
@@ -109,7 +108,7 @@ def _tiles(section: Mapping[str, Any]) -> list[Tile]:
 
 def _chart(page: Page, rows: list[dict[str, Any]], section: Mapping[str, Any], op: Mapping[str, Any] | None) -> None:
     marked = None if op is None else (op["name"], op["module"])
-    key = ("roofline chart", page.hardware, *(page.get(name) for name in _FILTERS), marked)
+    key = ("roofline chart", page.hardware, chosen(page), page.get("q"), marked)
     drawing = page.selection.derived(key, lambda: roofline_chart(rows, section, select="picked", marked=marked))
 
     def on_select(found: list[dict[str, Any]]) -> None:
