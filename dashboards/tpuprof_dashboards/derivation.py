@@ -31,8 +31,8 @@ def show_derivation(answer: Derivation, name: str, key: str) -> None:
         key: of the widgets.
     """
     regime = f" · {plain(answer.regime)}" if answer.regime else ""
-    value = f"**{plain(show_quantity(answer.value, answer.unit))}**{regime}"
-    st.markdown(f"{plain(name)}: {value} = {code(answer.formula)}")
+    value = f"**{plain(show_quantity(answer.value, answer.unit))}**"
+    st.markdown(f"{plain(name)}: {value} = {code(answer.formula)}{regime}")
     rows = [
         {"name": symbol, "value": show_quantity(given.value, given.unit), "source": given.source or "counted"}
         for symbol, given in answer.inputs.items()
