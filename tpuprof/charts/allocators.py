@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 MOST_LINES = 6
-MOST_POINTS = 240
+MOST_POINTS = 200
 _LINE_COLORS = ("matmul", "host_transfer", "custom_kernel", "collective_exposed", "convolution", "barrier_wait")
 _HEIGHT, _BOTTOM = 220, 46
 
