@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Literal
 
 import streamlit as st
@@ -12,6 +12,30 @@ from tpuprof_dashboards.columns import MOST_ROWS, Shown, show_table
 from tpuprof_dashboards.page import update
 
 Changes = Mapping[str, str | None]
+_MEMORY = "tpuprof.picked."
+
+
+def generation(name: str, current: Hashable) -> int:
+    """A part of the key of a widget in which people select things: changes whenever something else selected one.
+
+    The browser keeps what was selected in a widget for as long as its key stays. So nothing looks selected that is
+    not, and what is not selected any more can be clicked again.
+
+    Args:
+        name: of the widget.
+        current: what is selected now, as the URL has it.
+    """
+    number, last = st.session_state.get(_MEMORY + name, (0, current))
+    if last != current:
+        number += 1
+    st.session_state[_MEMORY + name] = (number, current)
+    return number
+
+
+def remember(name: str, chosen: Hashable) -> None:
+    """Notes that it was the widget itself in which this was selected; for its callback."""
+    number, _ = st.session_state.get(_MEMORY + name, (0, None))
+    st.session_state[_MEMORY + name] = (number, chosen)
 
 
 def pick_table(
@@ -39,21 +63,14 @@ def pick_table(
     """
     shown = rows[:MOST_ROWS]
     at = picked if picked is not None and picked < len(shown) else None
-    # The browser keeps what was selected for as long as the key stays: it changes with the rows, and when something
-    # else than this table selected one, so that no row looks selected that is not.
-    memory = f"tpuprof.picked.{key}"
-    seed, last = st.session_state.get(memory, (None, None))
-    if memory not in st.session_state or last != at:
-        seed = at
-        st.session_state[memory] = (seed, at)
     names = "\n".join(str(next(iter(row.values()), "")) for row in shown)
     print_ = hashlib.sha256(names.encode(errors="replace")).hexdigest()[:12]
-    widget = f"{key}.{print_}.{seed}"
+    widget = f"{key}.{print_}.{generation(key, at)}"
 
     def on_select() -> None:
         found = [int(row) for row in st.session_state[widget]["selection"]["rows"]]
         chosen = found[0] if found and found[0] < len(shown) else None
-        st.session_state[memory] = (seed, chosen)
+        remember(key, chosen)
         if chosen is not None:
             update(**changes(shown[chosen]))
         elif otherwise is not None:

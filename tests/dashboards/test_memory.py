@@ -74,6 +74,16 @@ def test_odd_runs_and_garbage(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
+def test_the_url_picks_a_program_and_a_memory(real_traces: Path) -> None:
+    summary = tpuprof.load(real_traces / "v6e-4-host-offload").memory_summary
+    for row in summary[summary["peak_bytes"].notna()].to_dict("records")[:3]:
+        params = {"module": row["module"], "space": row["memory_space"]}
+        test = page_test("memory", real_traces, run="v6e-4-host-offload", **params)
+        assert problems(test) == []
+        assert f"Peak {format_bytes(row['peak_bytes'])}" in texts(test)
+
+
+@pytest.mark.real
 def test_allocators_of_a_real_run(real_traces: Path) -> None:
     trace = tpuprof.load(real_traces / "v6e-4-host-offload")
     test = page_test("memory", real_traces, run="v6e-4-host-offload")

@@ -33,6 +33,12 @@ def test_a_row_becomes_the_op_of_the_address_and_of_other_pages(samples: Dashboa
     says(tab, "op=fusion.10")
     tab.get_by_role("heading", name="fusion.10").wait_for()
     settled(tab)
+    tab.get_by_text("Close", exact=True).click()
+    tab.get_by_role("heading", name="fusion.10").wait_for(state="detached")
+    settled(tab)
+    select_row(tab, 1)  # the same row can be selected again
+    tab.get_by_role("heading", name="fusion.10").wait_for()
+    settled(tab)
     tab.get_by_test_id("stMainBlockContainer").get_by_role("link", name="Roofline").click()
     tab.get_by_role("heading", name="Roofline").wait_for()
     says(tab, "op=fusion.10")
@@ -62,6 +68,12 @@ def test_a_point_of_the_roofline_is_an_op(samples: Dashboard, tab: Any) -> None:
     says(tab, "op=fusion.9")
     tab.get_by_role("heading", name="fusion.9").wait_for()
     tab.get_by_text("No execution can take less than").wait_for()
+    settled(tab)
+    tab.get_by_text("Close", exact=True).click()
+    tab.get_by_role("heading", name="fusion.9").wait_for(state="detached")
+    settled(tab)
+    points.first.click(force=True)  # the same point can be selected again
+    tab.get_by_role("heading", name="fusion.9").wait_for()
     settled(tab)
 
 

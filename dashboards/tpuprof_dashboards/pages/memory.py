@@ -82,7 +82,7 @@ def render(page: Page) -> None:
         )
     else:
         _program(page, document, row)
-    _several(page, programs)
+    _several(page, programs, row)
     _allocators(page, document["allocators"])
 
 
@@ -213,12 +213,12 @@ def _groups(page: Page, rows: list[dict[str, Any]], by: str, most: int | None) -
     )
     height = height_for(len(groups))
     if by in ("scope", "op"):
-        pick_table(groups, columns, f"memory.live.{by}", lambda group: {by: group["known"]}, height=height)
+        pick_table(groups, columns, f"memory.live.{by}", lambda group: {by: group["known"], "of": None}, height=height)
     else:
         show_table(groups, columns, f"memory.live.{by}", height=height)
 
 
-def _several(page: Page, programs: list[dict[str, Any]]) -> None:
+def _several(page: Page, programs: list[dict[str, Any]], row: dict[str, Any]) -> None:
     if len(programs) < 2:
         return
     st.subheader("Programs", anchor=False)
@@ -229,9 +229,11 @@ def _several(page: Page, programs: list[dict[str, Any]]) -> None:
             ("memory needs", page.hardware), lambda: memory_needs_chart(main, capacity[0] if capacity else None)
         )
         show_chart(page, drawing, "memory.needs")
-    shown = [{**row, "reason": (row["reason"] or "").replace("_", " ") or None} for row in programs]
-    pick_table(shown, _PROGRAMS, "memory.programs", lambda row: {"module": row["module"], "space": row["memory_space"]},
-               height=height_for(len(shown), 8))  # fmt: skip
+    shown = [{**each, "reason": (each["reason"] or "").replace("_", " ") or None} for each in programs]
+    pick_table(
+        shown, _PROGRAMS, "memory.programs", lambda each: {"module": each["module"], "space": each["memory_space"]},
+        picked=programs.index(row), height=height_for(len(shown), 8),
+    )  # fmt: skip
 
 
 def _allocators(page: Page, allocators: list[dict[str, Any]]) -> None:

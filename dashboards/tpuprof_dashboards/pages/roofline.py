@@ -21,7 +21,7 @@ from tpuprof_dashboards.hardware import show_hardware, show_inputs
 from tpuprof_dashboards.op_panel import show_op
 from tpuprof_dashboards.op_rows import find_op, op_table, searched, select_op
 from tpuprof_dashboards.page import Page, update
-from tpuprof_dashboards.picking import pick_table
+from tpuprof_dashboards.picking import generation, pick_table, remember
 from tpuprof_dashboards.text import code, plain, shortened
 from tpuprof_dashboards.tiles import Tile, show_tiles
 
@@ -115,10 +115,11 @@ def _chart(page: Page, rows: list[dict[str, Any]], section: Mapping[str, Any], o
         points, _ = roofline_points(rows)
         at = found[0].get("point") if found else None
         if isinstance(at, int) and 0 <= at < len(points):
+            remember("roofline.chart", (points[at]["op"], points[at]["program"]))
             update(**select_op(page, {"name": points[at]["op"], "module": points[at]["program"]}))
 
-    # Without an op nothing may look selected: another key makes the browser forget what was.
-    show_chart(page, drawing, f"roofline.chart.{op is not None}", select="picked", on_select=on_select)
+    widget = f"roofline.chart.{generation('roofline.chart', marked)}"
+    show_chart(page, drawing, widget, select="picked", on_select=on_select)
 
 
 def _tables(page: Page, rows: list[dict[str, Any]], op: Mapping[str, Any] | None) -> None:
