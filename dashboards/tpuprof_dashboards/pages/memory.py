@@ -206,7 +206,7 @@ def _groups(page: Page, rows: list[dict[str, Any]], by: str, most: int | None) -
         for group in found
     ]
     columns = (
-        Shown("name", _BY[by].lower(), "text", pinned=True, width=460),
+        Shown("name", _BY[by].lower(), "text", pinned=True, width=260),
         Shown("bytes", "size", help="All of its buffers that are live at the peak."),
         Shown("peak_fraction", "of the peak", bar=True, help="Share of what is in use at the peak.", width=160),
         Shown("buffers", "buffers", "count", help="How many are live at the peak."),
