@@ -74,6 +74,11 @@ def part_of_kind(kind: str | None) -> str:
     return part if part in LOOKS else "other_compute"
 
 
+def kind_label(kind: str | None) -> str:
+    """The name of an op kind for people; those that are no part keep their own."""
+    return LOOKS[kind].label if kind in LOOKS else (kind or "unknown").replace("_", " ")
+
+
 def present_parts(rows: list[dict[str, Any]]) -> list[str]:
     """The parts that are not zero in at least one of the rows of parts (``{matmul_ps: …}``), in order."""
     return [part for part in PARTS if any((row.get(f"{part}_ps") or 0) > 0 for row in rows)]

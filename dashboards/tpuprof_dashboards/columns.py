@@ -8,7 +8,7 @@ The unit comes from the end of the column's name, as everywhere in tpuprof, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -40,6 +40,7 @@ _ENDINGS: tuple[tuple[tuple[str, ...], Scale], ...] = (
 MOST_ROWS = 1000
 """Rows sent to the browser at most; what is left out is said below the table."""
 _LONGEST = 300
+_ROW_PX = 35
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Shown:
         help: what it means; null for the meaning that the schemas give it.
         width: of the column.
         pinned: keeps its place when the table is scrolled sideways.
-        bar: draw the value as a bar, for shares.
+        bar: draw the value as a bar, for shares; it is full for the largest one.
         display: for links, the key of the text they show.
     """
 
@@ -74,6 +75,8 @@ def show_table(
     total: int | None = None,
     select: Literal["single-row", "multi-row"] | None = None,
     height: int | Literal["auto", "content", "stretch"] = "auto",
+    on_select: Callable[[], None] | None = None,
+    selected: int | None = None,
 ) -> list[int]:
     """Draws the rows and returns which of them are selected, as positions in ``rows``.
 
@@ -84,18 +87,29 @@ def show_table(
         total: how many rows there are in all, if ``rows`` are the first of more.
         select: let people select rows.
         height: as for ``st.dataframe``.
+        on_select: called when people select something; by default the page just runs again.
+        selected: the row that is selected at first.
     """
     sent = list(rows[:MOST_ROWS])
     present = [column for column in columns if any(row.get(column.key) is not None for row in sent)]
     frame, config = _frame(sent, present)
-    options: dict[str, Any] = {} if select is None else {"on_select": "rerun", "selection_mode": select}
-    selected = selectable_table(
+    options: dict[str, Any] = {}
+    if select is not None:
+        options = {"on_select": on_select or "rerun", "selection_mode": select}
+    if select is not None and selected is not None:
+        options["selection_default"] = {"selection": {"rows": [selected]}}
+    found = selectable_table(
         frame, key, hide_index=True, column_config=config, height=height, width="stretch", placeholder="n/a", **options
     )
     count = len(rows) if total is None else total
     if count > len(sent):
         st.caption(f"The first {len(sent):,} of {count:,} rows. Narrow them down by search or filters.")
-    return [at for at in selected if at < len(sent)]
+    return [at for at in found if at < len(sent)]
+
+
+def height_for(count: int, most: int = 11) -> int | Literal["content"]:
+    """The height of a table that shows up to ``most`` rows at once and scrolls beyond."""
+    return "content" if count <= most else _ROW_PX * (most + 1) + 2
 
 
 def scale_of(key: str) -> Scale:
@@ -132,7 +146,7 @@ def _numbers(column: Shown, scale: Scale, values: list[Any], common: dict[str, A
     largest = float(numbers.abs().max()) if numbers.notna().any() else 0.0
     if scale == "percent":
         if column.bar:
-            top = max(1.0, largest)
+            top = largest or 1.0  # full for the largest: shares of many small things could not be told apart else
             return numbers, st.column_config.ProgressColumn(
                 column.label, format="percent", min_value=0.0, max_value=top, **common
             )

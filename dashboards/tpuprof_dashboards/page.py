@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
@@ -25,6 +26,7 @@ from tpuprof_dashboards.view import View
 
 if TYPE_CHECKING:
     from tpuprof.formats.recording import RunFiles
+    from tpuprof.roofline import HardwareOptions, Roofline
     from tpuprof.trace import Trace
 
 _VIEW = "tpuprof.view"
@@ -92,7 +94,19 @@ class Page:
     @property
     def report(self) -> dict[str, Any]:
         """The report of the selection; shared, so not to be changed."""
-        return self.selection.report
+        return self.selection.report_on(self.hardware)
+
+    @cached_property
+    def hardware(self) -> HardwareOptions | None:
+        """The hardware that the URL names; null for what the trace names, and where the URL names none that fits."""
+        from tpuprof_dashboards.hardware import hardware_of
+
+        return hardware_of(self.view, self.trace.devices)[0]
+
+    @property
+    def roofline(self) -> Roofline:
+        """The roofline of the selection."""
+        return self.selection.context(self.hardware).roofline
 
     def report_or_wait(self) -> dict[str, Any]:
         """The report, with a sentence and a clock while it is made."""

@@ -13,8 +13,10 @@ from tpuprof.selection import match_devices, match_steps, parse_steps
 from tpuprof_dashboards.memo import Memo
 
 if TYPE_CHECKING:
+    from tpuprof.analysis import Context
     from tpuprof.engine import Progress
     from tpuprof.formats.recording import RunFiles
+    from tpuprof.roofline import HardwareOptions
     from tpuprof.trace import Trace
     from tpuprof_dashboards.timeline import TimelineModel
 
@@ -24,6 +26,7 @@ MOST_RUNS = 4
 """Runs held in memory at once; of those looked at longest ago, the next look reads the files again."""
 _MOST_SELECTIONS = 6
 _MOST_DERIVED = 64
+_MOST_WHOLE = 6
 
 
 class Selection:
@@ -32,11 +35,28 @@ class Selection:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self._memo = Memo(_MOST_DERIVED)
+        self._whole = Memo(_MOST_WHOLE)  # what takes longest, so that no number of small results pushes it out
 
     @property
     def report(self) -> dict[str, Any]:
         """The report of the selection (see ``tpuprof.report``); made when it is first asked for. Not to be changed."""
-        return self.derived("report", lambda: _report(self.trace))
+        return self.report_on(None)
+
+    def report_on(self, hardware: HardwareOptions | None) -> dict[str, Any]:
+        """The report with this hardware; null for what the trace names.
+
+        Raises:
+            UsageError: there is no such hardware.
+        """
+        return self._whole.get(("report", hardware), lambda: _report(self.context(hardware)))
+
+    def context(self, hardware: HardwareOptions | None) -> Context:
+        """What analyzers work on, its roofline made: the one that the report has too.
+
+        Raises:
+            UsageError: there is no such hardware.
+        """
+        return self._whole.get(("context", hardware), lambda: _context(self.trace, hardware))
 
     def derived(self, key: Hashable, make: Callable[[], T]) -> T:
         """What ``make`` returns, made once per selection and key. Results are shared: nobody may change them."""
@@ -138,10 +158,18 @@ def _narrowed(trace: Trace, steps: str, devices: str) -> Trace:
     return trace
 
 
-def _report(trace: Trace) -> dict[str, Any]:
-    from tpuprof.report import build_report
+def _context(trace: Trace, hardware: HardwareOptions | None) -> Context:
+    from tpuprof.analysis import Context
 
-    return build_report(trace)
+    context = Context(trace, hardware=hardware)
+    _ = context.roofline  # made here, where others wait for it
+    return context
+
+
+def _report(context: Context) -> dict[str, Any]:
+    from tpuprof.report.build import context_report
+
+    return context_report(context)
 
 
 def named(runs: list[RunFiles], name: str) -> RunFiles | None:

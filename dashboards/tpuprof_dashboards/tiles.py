@@ -37,9 +37,9 @@ class Tile:
     why: str = ""
 
 
-def show_tiles(tiles: Sequence[Tile]) -> None:
-    """Draws the tiles side by side; they wrap on a narrow screen."""
-    with st.container(horizontal=True, gap="small", key="tiles"):
+def show_tiles(tiles: Sequence[Tile], key: str = "tiles") -> None:
+    """Draws the tiles side by side; they wrap on a narrow screen. ``key`` tells several rows of a page apart."""
+    with st.container(horizontal=True, gap="small", key=key):
         for tile in tiles:
             help_text = " ".join(filter(None, (meaning(tile.name), plain(tile.why) if tile.why else "")))
             st.metric(

@@ -9,6 +9,7 @@ import pytest
 
 from tests.charts.samples import HOSTILE, MS, OPS, ROOFLINE, layers_of, op, rows
 from tpuprof.charts import roofline_chart, themed
+from tpuprof.charts.points import roofline_points
 from tpuprof.charts.roofline import MOST_POINTS
 
 
@@ -131,3 +132,35 @@ def test_names_of_the_largest_stand_beside_them_and_tell_programs_apart() -> Non
     spec = spec_of(same)
     texts = {row["label"] for layer in layers_of(spec, "text") for row in rows(spec, layer) if "label" in row}
     assert texts == {"dot.1 in jit_a", "dot.1 in jit_b"}
+
+
+def test_a_click_gives_the_place_of_the_point_and_an_op_can_be_marked() -> None:
+    ops = [*OPS, op(HOSTILE, "matmul", 30, 4e11, 2e9)]
+    drawing = roofline_chart(ops, ROOFLINE, select="picked", marked=("mul.1", "jit_f(1)"))
+    spec = themed(drawing.chart)  # type: ignore[arg-type]
+    (param,) = spec["params"]
+    assert (param["name"], param["select"]) == ("picked", {"type": "point", "fields": ["point"]})
+    points, _ = roofline_points(ops)
+    scatter, ring = layers_of(spec, "point")
+    for row in rows(spec, scatter):
+        point = points[row["point"]]
+        assert (point["name"], point["module"]) == (row["name"], row["module"])
+        assert not {"op", "program", "members"} & set(row)  # names of any length do not go to the browser
+    assert points[0]["op"] == HOSTILE
+    assert [row["ring"] for row in rows(spec, ring)] == ["mul.1"]
+    assert "params" not in spec_of(OPS)
+
+
+@pytest.mark.parametrize("marked", [("dot.1", "other program"), ("no such op", None)])
+def test_an_op_that_is_not_drawn_gets_no_ring(marked: tuple[str, str | None]) -> None:
+    drawing = roofline_chart(OPS, ROOFLINE, marked=marked)
+    assert len(layers_of(themed(drawing.chart), "point")) == 1  # type: ignore[arg-type]
+
+
+def test_the_marked_op_is_drawn_however_little_time_it_takes() -> None:
+    many = [op(f"dot.{at}", "matmul", 5, 1e10 + at * 1e7, 1e8) for at in range(MOST_POINTS + 50)]
+    small = op("small", "matmul", 1, 3e10, 1e8)
+    drawing = roofline_chart([*many, small], ROOFLINE, marked=("small", None))
+    scatter, ring = layers_of(themed(drawing.chart), "point")  # type: ignore[arg-type]
+    assert len(rows(themed(drawing.chart), scatter)) == MOST_POINTS + 1  # type: ignore[arg-type]
+    assert [row["ring"] for row in rows(themed(drawing.chart), ring)] == ["small"]  # type: ignore[arg-type]

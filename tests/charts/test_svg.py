@@ -25,6 +25,8 @@ RUNGS = [{"name": "measured", "label": HOSTILE, "step_ps": MS, "gain_ps": 0},
 PARTS = {f"{part}_ps": 1e9 for part in LOOKS}
 COLLECTIVE = {"name": HOSTILE, "kind": HOSTILE, "count": 3, "window_ps": 3e9, "transfer_ps": 2e9, "predicted_ps": 1e9,
               "expected_ps": 1.5e9, "regime": HOSTILE}  # fmt: skip
+NEEDS = {"module": HOSTILE, "arguments_bytes": 2e9, "output_bytes": 2e9, "aliased_bytes": 1e9, "temp_bytes": 1e9,
+         "constants_bytes": 5}  # fmt: skip
 DRAWINGS: dict[str, Callable[[], Drawing]] = {
     "roofline": lambda: roofline_chart([*OPS, op(HOSTILE, "matmul", 30, 4e11, 2e9, bound_by=HOSTILE)], ROOFLINE),
     "ladder": lambda: charts.ladder_chart(RUNGS),
@@ -39,6 +41,13 @@ DRAWINGS: dict[str, Callable[[], Drawing]] = {
     "skew": lambda: charts.skew_chart([{"device": HOSTILE, "late_ps": 2e9, "wait_ps": 1e9}] * 40),
     "cores": lambda: charts.device_parts_chart([{"device": HOSTILE, "parts": PARTS}] * 40),
     "collectives": lambda: charts.collectives_chart([COLLECTIVE] * 20),
+    "needs": lambda: charts.memory_needs_chart([NEEDS] * 20, 9e9),
+    "curve": lambda: charts.memory_curve_chart([{"position": 0, "bytes": 5e9, "op": HOSTILE}], 3, 9e9),
+    "allocators": lambda: charts.allocators_chart(
+        [{"allocator": HOSTILE, "start_ps": at, "taken_bytes": 5e9} for at in range(900)], 9e9
+    ),
+    "opsteps": lambda: charts.op_steps_chart([{"step": HOSTILE, "mean_ps": MS, "most_ps": MS}] * 200, HOSTILE),
+    "optimes": lambda: charts.op_time_chart([1e9, 2e9, 2.1e9], "matmul"),
     "times": lambda: charts.step_time_chart([1e9, 2e9, 2.1e9]),
     "plan steps": lambda: charts.plan_steps_chart([train(layout=HOSTILE, remat=HOSTILE, exposed={HOSTILE: 0.1})]),
     "plan memory": lambda: charts.plan_memory_chart([serve(where=HOSTILE, split=HOSTILE)] * 20),

@@ -22,15 +22,15 @@ from tpuprof.history import Store
 
 TARGET = Path(__file__).parents[2] / "docs" / "images" / "dashboard"
 WIDTH, LOWEST, HIGHEST = 1366, 768, 2000
-RUN, LOOP = "2025_11_24_17_00_00", "2025_11_24_16_00_00"
+RUN, LOOP, CPU = "2025_11_24_17_00_00", "2025_11_24_16_00_00", "2026_11_29_17_08_27"
 QUERIES: dict[str, dict[str, str]] = {
     "compare": {"run": "2026_01_02_00_00_00", "base": "2026_01_01_00_00_00"},
     "runs": {},
     "history": {},
     "planner": {},
-    "memory": {"run": LOOP},
-    "scopes": {"run": LOOP},
-    "ops": {"run": LOOP},
+    "memory": {"run": CPU},
+    "scopes": {"run": CPU, "scope": "mlp"},
+    "ops": {"run": LOOP, "op": "fusion.7"},
     "roofline": {"run": LOOP},
 }
 DARK = ("overview", "timeline")

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import tpuprof
+from tpuprof.tables.allocators import taken_over_time
 from tpuprof.testing import Stat, TraceBuilder, Unsigned
 from tpuprof.trace import Trace
 
@@ -108,3 +109,14 @@ def test_a_trace_without_such_events_has_none(real_traces: Path) -> None:
     trace = tpuprof.load(real_traces / "v5e-1-matmul")
     assert trace.memory_events.empty
     assert trace.allocators.empty
+
+
+def test_what_was_taken_over_time(trace: Trace) -> None:
+    taken = taken_over_time(trace.memory_events)
+    assert taken["allocator"].tolist() == ["GPU_0_bfc", "device 1", "device 1", "GPU_0_bfc", "GPU_0_bfc"]
+    assert taken["taken_bytes"].tolist() == [100, 710, 20, 400, 350]
+    assert taken["start_ps"].tolist() == trace.memory_events["start_ps"].tolist()
+    assert taken.groupby("allocator")["taken_bytes"].max().to_dict() == {
+        row["allocator"]: row["max_bytes"] for row in trace.allocators.to_dict("records")
+    }
+    assert len(taken_over_time(trace.memory_events.iloc[:0])) == 0

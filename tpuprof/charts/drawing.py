@@ -23,6 +23,7 @@ INK, SOFT, LINE, CARD = (CHROME[name][0] for name in ("ink", "soft", "line", "ca
 FONT = 12
 _CHARACTER = 6.6  # px: an upper mean for the font size above; text is never measured, so that fonts change nothing
 _MOST = 1e30  # sums, products and ratios of a few such figures are finite
+_SIZE_UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"), (1, "B"))  # as format_bytes writes them
 _TIME_UNITS = ((PS_PER_S, "s"), (PS_PER_MS, "ms"), (PS_PER_US, "us"), (PS_PER_NS, "ns"), (1, "ps"))
 
 
@@ -78,6 +79,11 @@ def overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, 
 def time_unit(largest_ps: float) -> tuple[int, str]:
     """What to divide times by, and the unit then, for an axis up to ``largest_ps``."""
     return next((unit for unit in _TIME_UNITS if largest_ps >= unit[0]), _TIME_UNITS[-1])
+
+
+def size_unit(largest_bytes: float) -> tuple[int, str]:
+    """What to divide sizes by, and the unit then, for an axis up to ``largest_bytes``."""
+    return next((unit for unit in _SIZE_UNITS if largest_bytes >= unit[0]), _SIZE_UNITS[-1])
 
 
 def number(value: Any) -> float | None:

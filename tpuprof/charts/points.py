@@ -16,7 +16,8 @@ MEMORIES = {"hbm": "HBM", "vmem": "VMEM"}
 def roofline_points(ops: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], str]:
     """What can be drawn, the point with the most self time first; and a sentence on what cannot.
 
-    Ops of one program and kind that do the same work are one point, named by the one with the most time.
+    Ops of one program and kind that do the same work are one point, named by the one with the most time: ``op`` and
+    ``program`` are its name and program as they are, ``members`` the names of all.
     """
     alike: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     unknown = still = total = 0.0
@@ -67,6 +68,9 @@ def _point(members: Sequence[Mapping[str, Any]], part: str, flops: float, bytes_
             f"bound by {clean(by)}" + (f", at {format_percent(efficiency, 1)} of it" if efficiency else "")
         )
     return {
+        "op": op.get("name"),
+        "program": op.get("module"),
+        "members": frozenset(str(member.get("name")) for member in members),
         "name": name,
         "module": shortened(op.get("module") or "", 80),
         "kind": LOOKS[part].label,

@@ -32,10 +32,17 @@ MOST_POINTS = 250
 _NAMED = 6  # ops with most time whose names are written beside them, where there is room
 _COVERED = 0.998  # the share of the time of what could be drawn that decides the extent of the axes
 _SMALLEST, _LARGEST = 30, 700  # areas in px²
+_WHOLE = frozenset({"op", "program", "members"})  # names as they are, of any length: not for the spec
 _DEPTH = 1e6  # how far below the highest roof the axis may reach
 
 
-def roofline_chart(ops: Sequence[Mapping[str, Any]], roofline: Mapping[str, Any]) -> Drawing:
+def roofline_chart(
+    ops: Sequence[Mapping[str, Any]],
+    roofline: Mapping[str, Any],
+    *,
+    select: str | None = None,
+    marked: tuple[str, str | None] | None = None,
+) -> Drawing:
     """A log-log scatter of ops under their roofs: area is self time, colour the kind of op.
 
     Ops of one program that do the same work, as in layers that repeat, are one point. It stands at the operations
@@ -48,6 +55,9 @@ def roofline_chart(ops: Sequence[Mapping[str, Any]], roofline: Mapping[str, Any]
             ``hbm_bytes`` and ``vmem_bytes``: ``ops`` of the report.
         roofline: ``peaks`` (FLOP/s by type), ``bandwidths`` (B/s by memory) and ``peak_dtype``: ``roofline`` of the
             report.
+        select: the name of a selection parameter, for programs that react to clicks on points: what is selected has
+            ``point``, the place among the points of :func:`tpuprof.charts.points.roofline_points`.
+        marked: name and program of an op whose point gets a ring.
 
     Raises:
         MissingDependencyError: altair is not installed.
@@ -62,11 +72,15 @@ def roofline_chart(ops: Sequence[Mapping[str, Any]], roofline: Mapping[str, Any]
     need_charts()
     main = _main_peak(roofline, peaks)
     frame = _extent(points, peaks, bandwidths["hbm"], peaks[main])
-    drawn = [point for point in points if frame.holds(point)][:MOST_POINTS]
+    numbered = [{**point, "point": at} for at, point in enumerate(points)]
+    drawn = [point for point in numbered if frame.holds(point)][:MOST_POINTS]
+    if marked is not None:  # an op with little time may be the one that is looked at
+        drawn += [point for point in numbered[MOST_POINTS:] if frame.holds(point) and _is(point, marked)][:1]
     caption = _caption(drawn, points, left_out)
     layers = [
         *roof_layers(frame, peaks, bandwidths, main, places(frame, drawn[:_NAMED])),
-        _point_layer(frame, drawn),
+        _point_layer(frame, drawn, select),
+        *(_ring_layers(frame, drawn, marked) if marked is not None else ()),
         *_name_layers(frame, drawn, [frame.pixels(frame.x[0], peak)[1] for peak in peaks.values()]),
     ]
     return Drawing(framed(layers, PLOT_HEIGHT, *MARGINS, name="roofline"), caption)
@@ -99,15 +113,37 @@ def _extent(points: Sequence[Mapping[str, Any]], peaks: Mapping[str, float], hbm
     return Frame((low, high), (max(min(y) / 2, top / _DEPTH), min(top, max(peaks.values()) * 1e3)))
 
 
-def _point_layer(frame: Frame, drawn: Sequence[Mapping[str, Any]]) -> alt.Chart:
+def _is(point: Mapping[str, Any], op: tuple[str, str | None]) -> bool:
+    return op[0] in point["members"] and (op[1] is None or op[1] == point["program"])
+
+
+def _ring_layers(frame: Frame, drawn: Sequence[Mapping[str, Any]], marked: tuple[str, str | None]) -> list[alt.Chart]:
+    """A ring around the point of an op; nothing where it is not drawn."""
+    import altair as alt
+
+    largest = drawn[0]["self_ps"] if drawn else 1.0
+    found = [point for point in drawn if _is(point, marked)][:1]
+    return [
+        alt.Chart(alt.Data(values=[{"intensity": point["intensity"], "rate": point["rate"], "ring": point["name"]}]))
+        .mark_point(
+            filled=False, stroke=INK, strokeWidth=2, opacity=1,
+            size=(math.sqrt(_SMALLEST + (_LARGEST - _SMALLEST) * point["self_ps"] / largest) + 8) ** 2,
+        )
+        .encode(x=x_axis(frame, "intensity"), y=y_axis(frame, "rate"), description="ring:N")
+        for point in found
+    ]  # fmt: skip
+
+
+def _point_layer(frame: Frame, drawn: Sequence[Mapping[str, Any]], select: str | None) -> alt.Chart:
     import altair as alt
 
     labels = {point["kind"] for point in drawn}
     domain, colors = part_scale(part for part, look in LOOKS.items() if look.label in labels)
     # Big ones first, so that small ones lie above them.
-    rows = sorted(drawn, key=lambda point: -point["self_ps"])
-    largest = rows[0]["self_ps"] if rows else 1.0
-    return (
+    shown = sorted(drawn, key=lambda point: -point["self_ps"])
+    rows = [{key: value for key, value in point.items() if key not in _WHOLE} for point in shown]
+    largest = shown[0]["self_ps"] if shown else 1.0
+    chart = (
         alt.Chart(alt.Data(values=rows))
         .mark_point(filled=True, opacity=0.8, stroke=CARD, strokeWidth=0.8)
         .encode(
@@ -134,6 +170,7 @@ def _point_layer(frame: Frame, drawn: Sequence[Mapping[str, Any]]) -> alt.Chart:
             ],
         )
     )
+    return chart if select is None else chart.add_params(alt.selection_point(select, fields=["point"]))
 
 
 def _name_layers(frame: Frame, drawn: Sequence[Mapping[str, Any]], levels: Sequence[float]) -> list[alt.Chart]:

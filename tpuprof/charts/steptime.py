@@ -1,9 +1,9 @@
-"""How step times are distributed."""
+"""How the times of steps, and those of the occurrences of an op, are distributed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tpuprof.charts.drawing import (
     CARD,
@@ -18,9 +18,12 @@ from tpuprof.charts.drawing import (
     text_width,
     time_unit,
 )
-from tpuprof.palette import LOOKS
+from tpuprof.palette import LOOKS, part_of_kind
 from tpuprof.text import plural
 from tpuprof.units import format_ps
+
+if TYPE_CHECKING:
+    import altair as alt
 
 _LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 60, 24, 58, 46, 200
 _FEWEST, _MOST = 10, 60
@@ -35,14 +38,44 @@ def step_time_chart(times_ps: Sequence[float]) -> Drawing:
     Raises:
         MissingDependencyError: altair is not installed.
     """
-    times = [time for value in times_ps if (time := number(value)) is not None and time >= 0]
+    times = _known(times_ps)
     if len(times) < 2:
         some = "only one" if times else "no"
         return Drawing(None, f"No distribution of step times: {some} complete step was recorded.")
+    caption = f"{plural(len(times), 'step')}, each as long as on its slowest core."
+    return Drawing(_histogram(times, ("step", "step time", "steptimes"), LOOKS["matmul"].light), caption)
+
+
+def op_time_chart(durations_ps: Sequence[float], kind: str | None = None) -> Drawing:
+    """A histogram of the durations of an op with p50, p90 and p99, in the colour of its kind.
+
+    Args:
+        durations_ps: one per occurrence, of all cores.
+        kind: its kind.
+
+    Raises:
+        MissingDependencyError: altair is not installed.
+    """
+    times = _known(durations_ps)
+    if len(times) < 2:
+        some = "it occurs once" if times else "no duration is known"
+        return Drawing(None, f"No distribution of durations: {some}.")
+    spread = f"from {format_ps(min(times))} to {format_ps(max(times))}"
+    chart = _histogram(times, ("occurrence", "duration", "durations"), LOOKS[part_of_kind(kind)].light)
+    return Drawing(chart, f"{plural(len(times), 'occurrence')} on all cores, {spread}.")
+
+
+def _known(times_ps: Sequence[float]) -> list[float]:
+    return [time for value in times_ps if (time := number(value)) is not None and time >= 0]
+
+
+def _histogram(times: Sequence[float], words: tuple[str, str, str], color: str) -> alt.LayerChart:
+    """The bars and the percentiles; ``words`` are the noun of what is counted, the axis and the name of the chart."""
     need_charts()
     import altair as alt
     import numpy as np
 
+    noun, axis, name = words
     scale, unit = time_unit(max(times))
     values = np.asarray(times, np.float64) / scale
     low, high = float(values.min()), float(values.max())
@@ -54,23 +87,23 @@ def step_time_chart(times_ps: Sequence[float]) -> Drawing:
     counts, edges = np.histogram(values, bins, (low, high))
     bars = [
         {"x": float(edges[at]), "x2": float(edges[at + 1]), "count": int(count),
-         "about": f"{plural(int(count), 'step')} from {format_ps(float(edges[at]) * scale)} to "
+         "about": f"{plural(int(count), noun)} from {format_ps(float(edges[at]) * scale)} to "
                   f"{format_ps(float(edges[at + 1]) * scale)}"}
         for at, count in enumerate(counts)
         if count
     ]  # fmt: skip
     pad = (high - low) * 0.02
     x_scale = alt.Scale(domain=[low - pad, high + pad], nice=False, zero=False)
-    x = alt.X("x:Q", axis=alt.Axis(title=f"step time ({unit})", tickCount=8), scale=x_scale)
+    x = alt.X("x:Q", axis=alt.Axis(title=f"{axis} ({unit})", tickCount=8), scale=x_scale)
     y = alt.Y(
         "count:Q",
-        axis=alt.Axis(title="steps", values=_whole_ticks(int(counts.max())), format=",d", titlePadding=14),
+        axis=alt.Axis(title=f"{noun}s", values=_whole_ticks(int(counts.max())), format=",d", titlePadding=14),
         scale=alt.Scale(domain=[0, int(counts.max()) * 1.05], nice=False),
     )
     marks = _percentiles(values, scale, (low - pad, high + pad))
     base = alt.Chart(alt.Data(values=marks))
     layers: list[alt.Chart] = [
-        alt.Chart(alt.Data(values=bars)).mark_rect(color=LOOKS["matmul"].light, stroke=CARD, strokeWidth=1).encode(
+        alt.Chart(alt.Data(values=bars)).mark_rect(color=color, stroke=CARD, strokeWidth=1).encode(
             x=x, x2="x2:Q", y=y, y2=alt.Y2(datum=0), description="about:N",
             tooltip=[alt.Tooltip("about:N", title="bar")],
         ),
@@ -80,8 +113,7 @@ def step_time_chart(times_ps: Sequence[float]) -> Drawing:
         style: dict[str, Any] = {"align": row["align"], "dx": 3 if row["align"] == "left" else -3}
         text = alt.Chart(alt.Data(values=[row])).mark_text(color=INK, fontSize=FONT, **style)
         layers.append(text.encode(x=alt.X("x:Q"), y=alt.value(-10 - 15 * row["level"]), text="text:N"))
-    caption = f"{plural(len(times), 'step')}, each as long as on its slowest core."
-    return Drawing(framed(layers, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM, "steptimes"), caption)
+    return framed(layers, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM, name)
 
 
 def _spread(values: Any) -> bool:

@@ -40,8 +40,17 @@ def build_report(
         UsageError: ``hardware`` names no chip, or a figure in it is wrong.
         InputError: a file named by it cannot be read.
     """
-    context = Context(trace, hardware=hardware)
-    limits = context.roofline
+    return context_report(Context(trace, hardware=hardware), analyzers)
+
+
+def context_report(context: Context, analyzers: Iterable[Analyzer] | None = None) -> dict[str, Any]:
+    """The same from a context, whose roofline others may be using too.
+
+    Raises:
+        UsageError: its hardware names no chip, or a figure in it is wrong.
+        InputError: a file named by it cannot be read.
+    """
+    trace, limits = context.trace, context.roofline
     mean, ops = trace.breakdown(), op_rows(trace, limits)
     analysis = registry.analyze_context(context, analyzers)
     breakdown = _no_breakdown(trace) if mean is None else jsonable(mean)

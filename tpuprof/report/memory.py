@@ -13,6 +13,7 @@ from tpuprof.units import format_bytes, format_percent, format_ps
 
 if TYPE_CHECKING:
     from tpuprof.formats.pprof import MemoryProfile
+    from tpuprof.roofline import RunHardware
     from tpuprof.trace import Trace
 
 GROUPINGS = ("program", "buffer", "scope", "source")
@@ -83,7 +84,7 @@ def memory_result(trace: Trace, by: str, top: int | None, shown: int) -> Result:
     live.sort(key=lambda row: order[row["module"], row["memory_space"]])  # stable: largest first within a program
     columns = (*MEMORY.names, "peak_fraction")
     if by in ("scope", "source"):
-        live, columns = _grouped(live, by), _GROUP_COLUMNS
+        live, columns = memory_groups(live, by), _GROUP_COLUMNS
     for row in live:
         most = peaks[row["module"], row["memory_space"]]
         row["peak_fraction"] = row["bytes"] / most if most else None
@@ -146,6 +147,16 @@ def profile_result(profile: MemoryProfile, by: str, top: int | None, shown: int)
     return Result(document, "allocations", _PROFILE_COLUMNS, (listing,))
 
 
+UNKNOWN_MEMORY = {
+    "hlo_missing": "The trace holds no HLO of this program, and only that says where its buffers are.",
+    "buffers_missing": "The HLO of this program holds no buffer assignment; a trace has it where XLA compiled the "
+    "program in the process that was captured, a dump to text does not.",
+    "buffers_damaged": "The buffer assignment of this program cannot be read.",
+    "not_scheduled": "The HLO of this program has no schedule: what it needs is known, what is live when is not.",
+}
+"""Why memory is not known, as sentences, by the ``reason`` of table `memory_summary`."""
+
+
 def _programs(trace: Trace) -> list[dict[str, Any]]:
     """The rows of `memory_summary`; the program with the largest need in one memory first, its memories together."""
     rows = records(trace.memory_summary)
@@ -155,7 +166,23 @@ def _programs(trace: Trace) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (-largest[row["module"]], row["module"], -(row["total_bytes"] or 0)))
 
 
-def _grouped(live: list[dict[str, Any]], by: str) -> list[dict[str, Any]]:
+def memory_capacity(trace: Trace, hardware: RunHardware) -> tuple[float, str] | None:
+    """Main memory of one device, in bytes, and where the figure comes from; null if it is not known.
+
+    What an allocator of the run had to give away is taken before what the chip has.
+    """
+    known = trace.allocators["capacity_bytes"].dropna()
+    if len(known) and int(known.max()) > 0:
+        return float(known.max()), "what the largest allocator of the capture had to give away"
+    figure = hardware.hbm_capacity
+    return None if figure is None else (figure.value, hardware.source)
+
+
+def memory_groups(live: list[dict[str, Any]], by: str) -> list[dict[str, Any]]:
+    """Rows of table `memory` summed by one of its columns, per program and memory space, largest first.
+
+    Rows have ``module``, ``memory_space``, ``name`` (null where the column is), ``buffers`` and ``bytes``.
+    """
     groups: dict[tuple[str, str, str | None], dict[str, Any]] = {}
     for row in live:
         key = (row["module"], row["memory_space"], row[by])

@@ -67,6 +67,53 @@ def scopes_listing(rows: list[dict[str, Any]], depth: int | None, total: int) ->
     return Listing(title, "scope", fields, lines[:ROWS_SHOWN], total)
 
 
+def flame_nodes(rows: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
+    """The tree in few enough nodes to draw: the ``most`` scopes with the largest total time, with all around them.
+
+    Scopes that are left out become one node per parent, whose ``path`` is null and ``scopes`` their number. A node's
+    ``self_ps`` plus the ``total_ps`` of its children is its ``total_ps``, as in the table.
+
+    Args:
+        rows: of table `scopes`, depth first.
+        most: how many of them to keep.
+
+    Returns:
+        the nodes, parents before children, siblings by total time, with the keys of the table and ``above``, the
+        place of the parent in the list (null for the whole), ``kind``, that with most time, and ``scopes``.
+    """
+    ranked = sorted(range(len(rows)), key=lambda at: (-rows[at]["total_ps"], at))[:most]
+    kept = {at for at in ranked if rows[at]["total_ps"] or not at}
+    places: dict[str, int] = {}
+    found: list[dict[str, Any]] = []
+    rest: dict[str, dict[str, Any]] = {}
+    for at, row in enumerate(rows):
+        if at in kept:  # a scope takes no more than what it lies in, and stands after it: its parent is kept too
+            places[row["path"]] = len(found)
+            above = None if row["parent"] is None else places[row["parent"]]
+            found.append({**row, "above": above, "kind": _main_kind(row), "scopes": 1})
+        elif row["parent"] in places and row["total_ps"]:
+            _add(rest, row)
+    for parent, node in rest.items():
+        found.append({**node, "above": places[parent], "kind": _main_kind(node)})
+    return found
+
+
+def _add(rest: dict[str, dict[str, Any]], row: dict[str, Any]) -> None:
+    """Adds a scope to what is left out of its parent."""
+    fresh = {**row, "path": None, "marks": None, "scopes": 0}
+    node = rest.setdefault(row["parent"], fresh)
+    node["scopes"] += 1
+    node["name"] = f"{node['scopes']:,} more" if node["scopes"] > 1 else row["name"]
+    if node["scopes"] == 1:
+        node["self_ps"] = node["total_ps"]
+        return
+    sums = [key for key in row if key.endswith("_ps") or key.startswith("occurrences")]
+    for key in sums:
+        node[key] += row["total_ps" if key == "self_ps" else key]
+    fractions = (node["step_fraction"], row["step_fraction"])
+    node["step_fraction"] = None if None in fractions else sum(fractions)
+
+
 def _main_kind(row: dict[str, Any]) -> str | None:
     best = max(SCOPE_KINDS, key=lambda kind: row[f"{kind}_ps"])
     return best if row[f"{best}_ps"] else None

@@ -65,6 +65,11 @@ class RunHardware:
     stated: Mapping[str, float] = field(default_factory=dict[str, float])
     quality: tuple[Quality, ...] = ()
 
+    @property
+    def hbm_capacity(self) -> Figure | None:
+        """Main memory of one runtime device: what the runtime leaves to programs, where that is known, else all."""
+        return None if self.chip is None else self.chip.device_hbm_usable_bytes or self.chip.device_hbm_bytes
+
 
 def run_hardware(devices: Sequence[Device], options: HardwareOptions = NO_OPTIONS) -> RunHardware:
     """The hardware of a run.

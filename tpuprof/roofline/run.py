@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,6 +57,14 @@ class Roofline:
     place: Place
     collectives: Mapping[Key, Prediction]
     quality: tuple[Quality, ...]
+
+    def work(self, op: str, module: str | None) -> OpWork | None:
+        """The work of a compute op of the counted steps, by its name and program; null if there is no such op."""
+        return self._works.get((op, module))
+
+    @cached_property
+    def _works(self) -> dict[tuple[str, str | None], OpWork]:
+        return {(work.info.name, work.info.module): work for work in reversed(self.works)}
 
     def prediction(self, op: str, kind: str, module: str | None) -> Prediction | None:
         """What the collective of a row of the report should take; null if its HLO is not known."""

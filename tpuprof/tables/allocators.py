@@ -70,10 +70,32 @@ def allocators_frame(events: pd.DataFrame) -> pd.DataFrame:
     return ALLOCATORS.check(frame.reset_index(drop=True))
 
 
+def taken_over_time(events: pd.DataFrame) -> pd.DataFrame:
+    """What allocators had given away after each event: ``allocator``, ``start_ps``, ``taken_bytes``, in order of time.
+
+    Allocators of several hosts have the host in their names, ``HOST/NAME``. Events that do not say it are left out.
+
+    Args:
+        events: table ``memory_events``.
+    """
+    rows: Any = events
+    taken = _taken(rows)
+    known = rows[taken.notna()]
+    names = known["allocator"].astype(str)
+    if rows["host"].nunique() > 1:
+        names = known["host"].astype(str) + "/" + names
+    found = pd.DataFrame({"allocator": names, "start_ps": known["start_ps"], "taken_bytes": taken.dropna()})
+    return found.astype({"taken_bytes": "int64"}).sort_values("start_ps", kind="stable").reset_index(drop=True)
+
+
+def _taken(events: Any) -> Any:
+    """Allocated and reserved bytes: TPU runtimes reserve a program's working memory while it runs, beside the rest."""
+    return events["allocated_bytes"] + events["reserved_bytes"].fillna(0)
+
+
 def _allocator_row(events: Any) -> dict[str, Any]:
     """The row of one allocator from its events, in order of time."""
-    # TPU runtimes reserve the working memory of a program while it runs; it is not among what is allocated.
-    taken = events["allocated_bytes"] + events["reserved_bytes"].fillna(0)
+    taken = _taken(events)
     known = taken.dropna().astype("int64")
     fullest = events.loc[known.idxmax()] if len(known) else None
     return {

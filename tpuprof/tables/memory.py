@@ -92,14 +92,14 @@ def memory_frames(built: Built) -> tuple[pd.DataFrame, pd.DataFrame]:
     platform = built.cores[0].record.device.platform if built.cores else ""
     live: list[dict[str, Any]] = []
     summary: list[dict[str, Any]] = []
-    for label, module in _programs(built):
+    for label, module in ran_programs(built):
         for row, rows in _program_rows(label, module, platform):
             summary.append(row)
             live.extend(rows)
     return _frame(MEMORY, live), _frame(MEMORY_SUMMARY, summary)
 
 
-def _programs(built: Built) -> list[tuple[str, HloModule | None]]:
+def ran_programs(built: Built) -> list[tuple[str, HloModule | None]]:
     """The programs that ran on a core, with their HLO where there is one."""
     found: dict[str, HloModule | None] = {}
     for core in built.cores:

@@ -98,6 +98,24 @@ class OpInfo:
         return self.cls.kind == "container"
 
     @property
+    def long_name(self) -> str | None:
+        """The instruction as HLO writes it: as the trace has it, else put together from its parts; null without it."""
+        if self.text is not None or self.instruction is None:
+            return self.text
+        return str(self.instruction).removeprefix("<Instruction ").removesuffix(">")
+
+    @property
+    def body(self) -> tuple[Instruction, ...]:
+        """The instructions of the fused computation; none for what is no fusion, or where its HLO is not known."""
+        if self.program is None or self.instruction is None or self.instruction.opcode != "fusion":
+            return ()
+        try:
+            names = self.instruction.called_by_role("calls")
+            return tuple(self.program.computation(names[0]).instructions) if names else ()
+        except HloError:
+            return ()
+
+    @property
     def replica_groups(self) -> ReplicaGroups | None:
         """The groups of a collective; null where the instruction has none, or in a form that cannot be read."""
         try:

@@ -94,6 +94,16 @@ def split_scope(path: str) -> ScopePath:
     return ScopePath(tuple(names), tuple(dict.fromkeys(marks)))
 
 
+def scope_path(scope: str | None) -> str:
+    """Where a scope path of an op stands in the tree: its names, joined by slashes; ``(no scope)`` without one."""
+    return "/".join(split_scope(scope).names) or NO_SCOPE if scope else NO_SCOPE
+
+
+def in_scope(path: str, scope: str) -> bool:
+    """True if a path of the tree is this scope or lies in it; the scope may be given as ops have it, with marks."""
+    return any(path == wanted or path.startswith(f"{wanted}/") for wanted in (scope, scope_path(scope)))
+
+
 def scope_tree(ops: pd.DataFrame, steps: pd.DataFrame | None = None) -> pd.DataFrame:
     """Table ``scopes``: one row per scope, depth first, the largest total time first among siblings.
 

@@ -1,0 +1,71 @@
+"""Page Scopes: the tree of the trace, what the browser gets of it, and the scope of the URL."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tpuprof_dashboards.flame import MOST_NODES, flame_data
+
+import tpuprof
+from tests.dashboards.harness import SAMPLES, page_test, problems, texts
+from tests.dashboards.odd import HOSTILE, empty_run, hostile_run
+from tpuprof.report.plain import records
+from tpuprof.report.scopes import flame_nodes
+from tpuprof.units import format_ps
+
+RUN = SAMPLES / "cpu_demo"
+
+
+@pytest.mark.parametrize("name", ["tpu_loop_async", "tpu_two_hosts", "cpu_demo"])
+def test_the_table_is_the_top_of_the_tree(name: str) -> None:
+    tree = tpuprof.load(SAMPLES / name).scopes
+    top = tree[(tree["parent"] == "") & (tree["total_ps"] > 0)]
+    test = page_test("scopes", SAMPLES / name)
+    assert problems(test) == []
+    assert test.dataframe[0].value["name"].tolist() == top["name"].tolist()
+    assert f"{len(tree) - 1} scopes, {format_ps(int(tree['total_ps'].iloc[0]))} of self time" in texts(test)
+
+
+def test_the_scope_of_the_url_is_shown_as_the_tree_or_as_ops_have_it() -> None:
+    tree = tpuprof.load(RUN).scopes.set_index("path")
+    for scope in ("mlp", "jit(train_step)/shard_map/jvp()/while/body/mlp"):
+        test = page_test("scopes", RUN, scope=scope)
+        assert problems(test) == []
+        assert f"Total {format_ps(int(tree.loc['mlp', 'total_ps']))}" in texts(test)
+        inside = tree[(tree["parent"] == "mlp") & (tree["total_ps"] > 0)]
+        assert test.dataframe[0].value["name"].tolist() == inside["name"].tolist()
+    flat = page_test("scopes", RUN, rows="flat").dataframe[0].value["self_ps"].tolist()
+    assert flat == sorted(flat, reverse=True)
+    found = page_test("scopes", RUN, q="DOT_general").dataframe[0].value["path"]
+    assert all("dot_general" in path for path in found)
+
+
+def test_what_the_browser_gets_is_bounded_plain_and_adds_up() -> None:
+    nodes = flame_nodes(records(tpuprof.load(RUN).scopes), MOST_NODES)
+    data = flame_data(nodes, "light")
+    json.dumps(data, allow_nan=False)
+    assert len(data["nodes"]) == len(nodes) <= 2 * MOST_NODES
+    assert data["nodes"][0]["total"] == nodes[0]["total_ps"]
+    assert all(node["above"] is None or node["above"] < len(nodes) for node in data["nodes"])
+    used = {at for node in data["nodes"] for at in (node["kind"], *(kind for kind, _ in node["parts"]))}
+    assert used - {-1} == set(range(len(data["kinds"])))  # the legend has what is drawn and nothing else
+    for node in data["nodes"]:  # the strip of kinds: shares below 1 % are left out
+        assert 0.9 < sum(share for _, share in node["parts"]) < 1.005
+    assert flame_data(nodes, "dark")["kinds"] != data["kinds"]
+
+
+def test_hostile_empty_and_unknown_scopes(tmp_path: Path) -> None:
+    test = page_test("scopes", hostile_run(tmp_path / "a"))
+    assert problems(test) == []
+    test = page_test("scopes", tmp_path / "a", scope=HOSTILE)
+    assert problems(test) == []
+    data = flame_data(flame_nodes(records(tpuprof.load(tmp_path / "a").scopes), 10), "light")
+    assert not {"\x1b", "\u202e"} & set("".join(node["name"] for node in data["nodes"]))
+    test = page_test("scopes", empty_run(tmp_path / "b"))
+    assert problems(test) == []
+    assert "no device work" in texts(test)
+    test = page_test("scopes", RUN, scope="no/such/scope", rows="?")
+    assert problems(test) == []
+    assert "This run has no scope" in texts(test)
