@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from tpuprof_dashboards.command import command
 from tpuprof_dashboards.server import SCRIPT, Server
 from tpuprof_dashboards.settings import Settings
 
@@ -76,10 +74,9 @@ def test_the_command_starts_it_on_the_directory(started: list[list[str]], capsys
     assert capsys.readouterr().out == ""
 
 
-def test_whoever_opens_it_to_others_is_warned(started: list[list[str]]) -> None:
-    result = CliRunner().invoke(command, [str(SAMPLES), "--host", "0.0.0.0"])
-    assert result.exit_code == 0
-    assert "reachable from other machines" in result.stderr
+def test_whoever_opens_it_to_others_is_warned(started: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dashboard", str(SAMPLES), "--host", "0.0.0.0"]) == 0
+    assert "reachable from other machines" in capsys.readouterr().err
     assert "--server.address=0.0.0.0" in started[0]
 
 
