@@ -56,8 +56,8 @@ def test_the_book_counts_bytes_alike() -> None:
     tokens, width, hidden = 4_000_000, 8192, 28672
     # One checkpoint of the width per layer.
     assert activation_bytes(BLOCK, remat_policy("block-inputs"), tokens) == 2 * tokens * width
-    # D + 2F after the matmuls of the MLP, and the block's own input.
-    assert activation_bytes(BLOCK, remat_policy("mlp-matmuls"), tokens) == 2 * tokens * (2 * width + 2 * hidden)
+    # D + 2F: what the first matmuls of the MLP return, and the block's input, which is what the block before returns.
+    assert activation_bytes(BLOCK, remat_policy("mlp-matmuls"), tokens) == 2 * tokens * (width + 2 * hidden)
     # About 20 arrays of the width for a plain block with F = 4D: 16, with element-wise steps fused.
     plain = Layer(64, Attention(4, 4, 16), Mlp(256, False))
     assert activation_bytes(plain, remat_policy("everything"), 1, dtype="bf16") == 2 * (8 + 8) * 64 + 4 * 4
@@ -93,14 +93,37 @@ def test_the_graph_of_every_layer_is_whole(layer: Layer) -> None:
         seen.add(name)
     outputs = {made.output for made in layer_matmuls(layer, 1, 1)} - {"scores"}
     assert outputs <= set(tensors)
-    everything = working_bytes(layer, 16)
+    everything = activation_bytes(layer, remat_policy("everything"), 16)
     least = activation_bytes(layer, remat_policy("block-inputs"), 16)
     assert least == 2 * 16 * layer.width < everything
+    assert working_bytes(layer, remat_policy("block-inputs"), 16) >= everything - least
     for policy in POLICIES.values():
         kept = {tensor.name for tensor in saved_tensors(layer, policy)}
         again = recomputed(layer, policy)
         assert not kept & again
         assert {name for name, tensor in tensors.items() if tensor.needed} <= kept | again
+        used = {source for name in again for source in tensors[name].made_from} | {"block_input"}
+        assert all(tensors[name].needed or name in used for name in kept)
+
+
+def test_what_nothing_needs_is_not_kept() -> None:
+    # The output of the MLP is only added to the residual; that of attention is what the MLP's input is made from.
+    kept = {tensor.name for tensor in saved_tensors(BLOCK, custom_policy(("mlp_out", "attention_out"), ("mlpwo",)))}
+    assert kept == {"block_input", "attention_out"}
+    gemma = load_model("gemma2-2b").layers[0]
+    assert "mlp_out" in {tensor.name for tensor in saved_tensors(gemma, custom_policy(("mlp_out",)))}
+
+
+def test_a_backward_pass_needs_what_it_computes_again_or_the_gradients_of_the_mlp() -> None:
+    tokens, width, hidden, heads, kv = 100, 8192, 28672, 8192, 1024
+    norms_and_sum = 3 * width
+    made = 2 * tokens * (norms_and_sum + 2 * heads + 2 * kv + width + 4 * hidden) + 4 * tokens * 64
+    assert working_bytes(BLOCK, remat_policy("block-inputs"), tokens) == made
+    slopes = 2 * tokens * (2 * width + 3 * hidden)
+    assert working_bytes(BLOCK, remat_policy("everything"), tokens) == slopes
+    # Two arrays of all the group's tokens: a block's gathered input and the sum of its gradient.
+    split = working_bytes(BLOCK, remat_policy("everything"), tokens, tensor=4)
+    assert split == pytest.approx(slopes / 4 + 2 * 2 * tokens * width)
 
 
 @given(st.sampled_from(EVERY_LAYER), st.data())

@@ -133,7 +133,8 @@ def test_state_of_a_layout_by_hand() -> None:
     held = memory_of(_job(), Layout(fsdp=64))
     assert held["weights"] == pytest.approx(4 * params / 64)
     assert held["optimizer"] == pytest.approx(8 * params / 64)
-    assert held["gathered"] == 2 * 2 * (4 * 512 * 512 + 3 * 512 * 2048 + 2 * 512)
+    layer = 4 * 512 * 512 + 3 * 512 * 2048 + 2 * 512
+    assert held["gathered"] == 2 * (layer + 4 * layer / 64)  # one layer, and the converted share of all four
     # ZeRO-1 splits the optimizer alone; replicas split nothing.
     first = memory_of(_job(), Layout(fsdp=64, zero=1))
     assert (first["weights"], first["optimizer"]) == pytest.approx((4 * params, 8 * params / 64))

@@ -95,22 +95,25 @@ def loss_of(weights, tokens, model, policy, grid):
 
 
 def layer(x, w, *, model, grid, residual):
-    """Attention and MLP beside the residual; weights become 16 bits here, inside the loop, so that gradients stay in 32."""
+    """Attention and MLP beside the residual; weights become 16 bits inside the loop, so that gradients stay in 32."""
     w = {name: each.astype(jnp.bfloat16) for name, each in w.items()}
-    y = norm(x, w["norm_1"])
+    batch = ("data", "fsdp")
+    whole, hidden = (NamedSharding(grid, P(batch, None, axis)) for axis in (None, "tensor"))
+    y = lax.with_sharding_constraint(norm(x, w["norm_1"]), whole)
     q = checkpoint_name(jnp.einsum("bsd,dnh->bnsh", y, w["query"]), "query")
     k = checkpoint_name(jnp.einsum("bsd,dkh->bksh", y, w["key"]), "key")
     v = checkpoint_name(jnp.einsum("bsd,dkh->bksh", y, w["value"]), "value")
     context = checkpoint_name(attention(rotated(q), rotated(k), v, grid), "context")
     out = lax.with_sharding_constraint(jnp.einsum("bnsh,nhd->bsd", context, w["out"]), residual)
     x = x + checkpoint_name(out, "attention_out")
-    y = norm(x, w["norm_2"])
-    up = checkpoint_name(y @ w["up"], "up")
+    y = lax.with_sharding_constraint(norm(x, w["norm_2"]), whole)
+    up = checkpoint_name(lax.with_sharding_constraint(y @ w["up"], hidden), "up")
     if model["gated"]:
-        hidden = jax.nn.silu(checkpoint_name(y @ w["gate"], "gate")) * up
+        gate = checkpoint_name(lax.with_sharding_constraint(y @ w["gate"], hidden), "gate")
+        activated = jax.nn.silu(gate) * up
     else:
-        hidden = jax.nn.relu(up)
-    out = lax.with_sharding_constraint(hidden @ w["down"], residual)
+        activated = jax.nn.relu(up)
+    out = lax.with_sharding_constraint(activated @ w["down"], residual)
     return x + checkpoint_name(out, "mlp_out")
 
 

@@ -22,8 +22,8 @@ def test_too_little_hbm_says_both_sizes(start: str) -> None:
 
 def test_too_little_vmem_says_both_sizes_across_an_instruction() -> None:
     text = (
-        "RESOURCE_EXHAUSTED: E1001: CompileTimeScopedVmemOom: Ran out of memory in memory space vmem while allocating on "
-        "stack for %k = bf16[8]{0} custom-call(%a), kernel_metadata={\n\"x\":\"{}\"\n}. "
+        "RESOURCE_EXHAUSTED: E1001: CompileTimeScopedVmemOom: Ran out of memory in memory space vmem while allocating "
+        "on stack for %k = bf16[8]{0} custom-call(%a), kernel_metadata={\n\"x\":\"{}\"\n}. "
         "Scoped allocation with size 35.09M and limit 32.00M exceeded scoped vmem limit by 3.09M."
     )  # fmt: skip
     found = refused(text)

@@ -19,6 +19,7 @@ from tpuprof.hardware.topology import Slice
 from tpuprof.plan.flops import model_flops
 from tpuprof.plan.matmuls import Masking
 from tpuprof.plan.model import ModelConfig
+from tpuprof.plan.peak import TORCH, TORCH_LOSS_PARALLEL
 from tpuprof.plan.remat import RematPolicy, custom_policy, remat_policy
 from tpuprof.plan.state import StateTypes
 from tpuprof.plan.table import KEYS, model_of_table
@@ -153,7 +154,8 @@ def published_memory(row: Mapping[str, Any]) -> tuple[Job, Layout, float] | None
         job = Job(model_of_row(row), int(row["global_batch_seqs"]), sequence, policy_of_row(row["remat"]), "bf16")
         if "torchtitan" in str(row.get("family")):
             policy = _TORCHTITAN if row["remat"]["policy"] == "selective" else job.policy
-            job = replace(job, policy=policy, logits="f32")
+            split = _layout(row, int(row.get("slices") or 1)).tensor > 1
+            job = replace(job, policy=policy, buffers=TORCH_LOSS_PARALLEL if split else TORCH)
         return job, _layout(row, int(row.get("slices") or 1)), float(peak)
     except (UsageError, *STRANGE):
         return None

@@ -7,6 +7,7 @@ computed again, as a compiler that drops dead code does.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -62,6 +63,8 @@ _QKV = frozenset({"query", "key", "value"})
 _LATENTS = frozenset({"query_latent", "kv_latent"})
 _FIRST = frozenset({"gate", "up", "shared_gate", "shared_up"})
 _OUTPUTS = frozenset({"mlp_out", "shared_mlp_out"})
+_SLOPES = _FIRST | {"hidden", "shared_hidden", INPUT, "mlp_norm"}
+"""Tensors whose gradients are alive together in the backward pass of an MLP."""
 _PROJECTIONS = _QKV | _LATENTS | {"attention_out"}
 POLICIES = MappingProxyType({
     policy.name: policy
@@ -169,28 +172,37 @@ def layer_tensors(layer: Layer) -> tuple[LayerTensor, ...]:
 
 
 def saved_tensors(layer: Layer, policy: RematPolicy) -> tuple[LayerTensor, ...]:
-    """The tensors that a policy keeps, on the device or in the host's memory."""
+    """The tensors that a policy keeps, on the device or in the host's memory.
+
+    Of the named ones those that the backward pass reads or computes something from: what nothing needs, such as the
+    output of the MLP, which is only added to the residual, is not kept, as ``jax.checkpoint`` has it.
+    """
     tensors = layer_tensors(layer)
     if policy.saved is None:
         return tuple(tensor for tensor in tensors if tensor.needed)
-    kept = policy.saved | policy.offloaded | {INPUT}
-    return tuple(
-        tensor for tensor in tensors if tensor.name in kept or (tensor.name == "logsumexp" and "context" in kept)
-    )
+    named = policy.saved | policy.offloaded | {INPUT}
+    named |= {"logsumexp"} if "context" in named else set[str]()
+    again = _made_again(tensors, named)
+    read = {source for tensor in tensors if tensor.name in again for source in tensor.made_from} | {INPUT}
+    return tuple(tensor for tensor in tensors if tensor.name in named and (tensor.needed or tensor.name in read))
 
 
 def recomputed(layer: Layer, policy: RematPolicy) -> frozenset[str]:
     """The names of the tensors that the backward pass computes again."""
-    tensors = {tensor.name: tensor for tensor in layer_tensors(layer)}
-    kept = {tensor.name for tensor in saved_tensors(layer, policy)}
+    return _made_again(layer_tensors(layer), {tensor.name for tensor in saved_tensors(layer, policy)})
+
+
+def _made_again(tensors: tuple[LayerTensor, ...], kept: Set[str]) -> frozenset[str]:
+    """Names of what the backward pass needs and of what that is made from, as far as it is not kept."""
+    known = {tensor.name: tensor for tensor in tensors}
     again: set[str] = set()
-    todo = [name for name, tensor in tensors.items() if tensor.needed and name not in kept]
+    todo = [tensor.name for tensor in tensors if tensor.needed]
     while todo:
         name = todo.pop()
         if name in again or name in kept:
             continue
         again.add(name)
-        todo.extend(tensors[name].made_from)
+        todo.extend(known[name].made_from)
     return frozenset(again)
 
 
@@ -233,16 +245,24 @@ def offloaded_bytes(
 
 
 def working_bytes(
-    layer: Layer, tokens: float, *, dtype: str = "bf16", tensor: int = 1, sequence_sharded: bool = True
-) -> float:
-    """Bytes of everything that one layer's backward pass needs, whether it was kept or computed again.
+    layer: Layer, policy: RematPolicy, tokens: float, *, dtype: str = "bf16", tensor: int = 1,
+    sequence_sharded: bool = True,
+) -> float:  # fmt: skip
+    """Bytes that one layer's backward pass needs beside what was kept.
+
+    That is what it computes again; where that is little, the gradients of the MLP's hidden tensors. With tensor
+    parallelism that splits the residual path, the whole input of a block and the partial sums of its gradient too.
 
     Raises:
         UsageError: as :func:`activation_bytes`.
     """
-    return activation_bytes(
-        layer, POLICIES["everything"], tokens, dtype=dtype, tensor=tensor, sequence_sharded=sequence_sharded
-    )
+    again = recomputed(layer, policy)
+    tensors = layer_tensors(layer)
+    remade = [part for part in tensors if part.name in again]
+    slopes = [part for part in tensors if part.name in _SLOPES]
+    found = max(_bytes(each, tokens, dtype, tensor, sequence_sharded) for each in (remade, slopes))
+    whole = 2 * packed_bytes(dtype, layer.width * tokens) if tensor > 1 and sequence_sharded else 0.0
+    return found + whole
 
 
 def _bytes(parts: list[LayerTensor], tokens: float, dtype: str, tensor: int, sequence_sharded: bool) -> float:

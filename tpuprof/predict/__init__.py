@@ -1,7 +1,7 @@
 """Programs before they run: compiled for TPU chips that need not be there.
 
-``compile_program`` hands a lowered JAX program to the TPU compiler in a process of its own and returns what the compiler
-says of its memory. It needs ``pip install "tpuprof[tpu]"`` on Linux with x86-64; no TPU.
+``compile_program`` hands a lowered JAX program to the TPU compiler in a process of its own and returns what the
+compiler says of its memory. It needs ``pip install "tpuprof[tpu]"`` on Linux with x86-64; no TPU.
 """
 
 from tpuprof.predict.compiler import Compiled, Program, compile_program
