@@ -61,6 +61,11 @@ def test_the_book_counts_bytes_alike() -> None:
     # About 20 arrays of the width for a plain block with F = 4D: 16, with element-wise steps fused.
     plain = Layer(64, Attention(4, 4, 16), Mlp(256, False))
     assert activation_bytes(plain, remat_policy("everything"), 1, dtype="bf16") == 2 * (8 + 8) * 64 + 4 * 4
+    # And 20 without: norms keep their inputs in 32 bits and what they scale.
+    assert activation_bytes(plain, remat_policy("none"), 1, dtype="bf16") == 2 * 20 * 64 + 4 * 4
+    gated = Layer(64, Attention(4, 4, 16), Mlp(256, True))
+    more = [activation_bytes(gated, remat_policy(name), 1) for name in ("no-checkpoint", "everything")]
+    assert more[0] - more[1] == 2 * (4 * 64 + 2 * 256)
 
 
 def test_tensor_parallelism_splits_what_it_can() -> None:
@@ -103,7 +108,8 @@ def test_the_graph_of_every_layer_is_whole(layer: Layer) -> None:
         assert not kept & again
         assert {name for name, tensor in tensors.items() if tensor.needed} <= kept | again
         used = {source for name in again for source in tensors[name].made_from} | {"block_input"}
-        assert all(tensors[name].needed or name in used for name in kept)
+        assert policy.plain or kept <= set(tensors)
+        assert all(tensors[name].needed or name in used for name in kept & set(tensors))
 
 
 def test_what_nothing_needs_is_not_kept() -> None:
@@ -112,6 +118,9 @@ def test_what_nothing_needs_is_not_kept() -> None:
     assert kept == {"block_input", "attention_out"}
     gemma = load_model("gemma2-2b").layers[0]
     assert "mlp_out" in {tensor.name for tensor in saved_tensors(gemma, custom_policy(("mlp_out",)))}
+    # PyTorch keeps what it is told to.
+    told = RematPolicy("any", frozenset({"mlp_out"}), unread=frozenset({"mlp_out"}))
+    assert {tensor.name for tensor in saved_tensors(BLOCK, told)} == {"block_input", "mlp_out"}
 
 
 def test_a_backward_pass_needs_what_it_computes_again_or_the_gradients_of_the_mlp() -> None:
@@ -147,7 +156,7 @@ def test_names_of_other_programs_mean_ours() -> None:
         assert remat_policy(other) is POLICIES[ours]
     for other, ours in TENSOR_NAMES.items():
         assert custom_policy((other,)).saved == frozenset(ours) - {"block_input"}
-    with pytest.raises(UsageError, match=r"'half' is no policy of rematerialisation\. Policies: everything"):
+    with pytest.raises(UsageError, match=r"'half' is no policy of rematerialisation\. Policies: no-checkpoint, everything"):
         remat_policy("half")
     with pytest.raises(UsageError, match=r"'scores' is no tensor that a policy can keep"):
         custom_policy(("scores",))

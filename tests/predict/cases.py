@@ -26,7 +26,7 @@ MODELS: dict[str, dict[str, Any]] = {
              "gated": True, "tied": False},
 }  # fmt: skip
 POLICIES: dict[str, tuple[str, ...] | None] = {
-    "everything": None,
+    "no-checkpoint": None,
     "matmul-outputs": ("query", "key", "value", "attention_out", "gate", "up", "mlp_out"),
     "matmul-outputs-but-mlp": ("query", "key", "value", "attention_out"),
     "block-inputs": (),
@@ -43,18 +43,20 @@ class Case:
     mesh: dict[str, int] = field(hash=False)
     sequences: int = 32
     sequence: int = 2048
+    microbatches: int = 1
 
     @property
     def key(self) -> str:
         """What names it in the file."""
         mesh = " ".join(f"{name}={size}" for name, size in self.mesh.items())
-        return f"{self.model} {self.topology} {mesh} {self.policy} {self.sequences}x{self.sequence}"
+        parts = f" in {self.microbatches}" if self.microbatches > 1 else ""
+        return f"{self.model} {self.topology} {mesh} {self.policy} {self.sequences}x{self.sequence}{parts}"
 
     def arguments(self) -> dict[str, Any]:
         """For ``reference_step.lowered``."""
         return {
             "model": MODELS[self.model], "sequences": self.sequences, "sequence": self.sequence,
-            "policy": POLICIES[self.policy], "mesh": self.mesh,
+            "policy": POLICIES[self.policy], "mesh": self.mesh, "microbatches": self.microbatches,
         }  # fmt: skip
 
     def job(self) -> Job:
@@ -67,12 +69,12 @@ class Case:
             "tests",
         )  # fmt: skip
         kept = POLICIES[self.policy]
-        policy = remat_policy("everything") if kept is None else custom_policy(kept)
+        policy = remat_policy(self.policy) if kept is None else custom_policy(kept)
         return Job(model, self.sequences, self.sequence, policy)
 
     def layout(self) -> Layout:
         """The same for the planner."""
-        return Layout(**self.mesh)
+        return Layout(**self.mesh, accumulation=self.microbatches)
 
 
 CASES = (
@@ -82,12 +84,13 @@ CASES = (
     Case("mha", "v5e:4x4", "block-inputs", {"fsdp": 16}),
     Case("gqa", "v5e:4x4", "block-inputs", {"fsdp": 4, "tensor": 4}),
     Case("deep", "v5e:4x4", "block-inputs", {"fsdp": 16}, sequences=16),
-    Case("gqa", "v5p:2x2x4", "everything", {"fsdp": 16}),
+    Case("gqa", "v5p:2x2x4", "no-checkpoint", {"fsdp": 16}),
     Case("mha", "v6e:2x4", "matmul-outputs", {"fsdp": 4, "tensor": 2}),
     Case("tied", "v5p:2x2x4", "matmul-outputs", {"data": 4, "fsdp": 4}),
     Case("mha", "v5e:4x4", "matmul-outputs-but-mlp", {"fsdp": 16}),
-    Case("tied", "v5e:4x4", "everything", {"fsdp": 16}),
-    Case("gqa", "v6e:2x4", "matmul-outputs-but-mlp", {"fsdp": 8}),
+    Case("mha", "v5e:4x4", "no-checkpoint", {"fsdp": 16}),
+    Case("mha", "v5e:4x4", "block-inputs", {"fsdp": 16}, sequences=64, microbatches=2),
+    Case("gqa", "tpu7x:2x2x1", "matmul-outputs-but-mlp", {"fsdp": 8}),
 )
 
 

@@ -19,7 +19,7 @@ from jax.sharding import PartitionSpec as P
 NAMES = ("query", "key", "value", "context", "attention_out", "gate", "up", "mlp_out")
 
 
-def lowered(devices, *, model, sequences, sequence, policy, mesh):
+def lowered(devices, *, model, sequences, sequence, policy, mesh, microbatches=1):
     """The step of a model (sizes by name) for the devices, lowered with shapes only.
 
     ``policy`` is null to keep everything, else the names of what a layer keeps beside its input.
@@ -36,8 +36,9 @@ def lowered(devices, *, model, sequences, sequence, policy, mesh):
     state = {"weights": weights, "mean": weights, "square": weights}
     places = jax.tree.map(lambda each: each.sharding, state)
     step = jax.jit(
-        partial(train_step, model=model, policy=policy, grid=grid), donate_argnums=0, out_shardings=(places, None)
-    )
+        partial(train_step, model=model, policy=policy, grid=grid, microbatches=microbatches),
+        donate_argnums=0, out_shardings=(places, None),
+    )  # fmt: skip
     return step.lower(state, batch)
 
 
@@ -64,9 +65,21 @@ def shapes(model):
     return found
 
 
-def train_step(state, tokens, *, model, policy, grid):
+def train_step(state, tokens, *, model, policy, grid, microbatches):
     """Forward, backward and Adam."""
-    loss, gradients = jax.value_and_grad(loss_of)(state["weights"], tokens, model, policy, grid)
+    one = partial(jax.value_and_grad(loss_of), state["weights"], model=model, policy=policy, grid=grid)
+    if microbatches == 1:
+        loss, gradients = one(tokens)
+    else:
+        parts = tokens.reshape(microbatches, -1, tokens.shape[-1])
+        parts = lax.with_sharding_constraint(parts, NamedSharding(grid, P(None, ("data", "fsdp"), None)))
+
+        def add(total, part):
+            loss, gradients = one(part)
+            return jax.tree.map(jnp.add, total, gradients), loss
+
+        gradients, losses = lax.scan(add, jax.tree.map(jnp.zeros_like, state["weights"]), parts)
+        loss = jnp.mean(losses)
     mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, state["mean"], gradients)
     square = jax.tree.map(lambda s, g: 0.95 * s + 0.05 * g * g, state["square"], gradients)
     weights = jax.tree.map(

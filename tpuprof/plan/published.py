@@ -35,8 +35,8 @@ _POLICIES = {
     "qkv_proj_offloaded": custom_policy(offloaded=("query_proj", "key_proj", "value_proj")),
     "save_dot_except_logits_ffn1": remat_policy("matmul-outputs-but-mlp-in"),
 }
-_TORCHTITAN = custom_policy(("query", "value", "gate", "mlp_out", "context"))
-"""What ``selective`` is there: every second matmul of a layer is kept, and what the attention kernel returns."""
+_TORCHTITAN = replace(custom_policy(("query", "value", "gate", "mlp_out", "context")), unread=frozenset({"mlp_out"}))
+"""What ``selective`` is there: every second matmul of a layer is kept, read or not, and what attention returns."""
 _WINDOWS = {"gemma3": "LLLLLG", "gemma4-e2b": "LLLLG", "gemma4": "LLLLLG", "gpt-oss": "LG"}
 """Which layers have a window, by the beginning of a model's name, where a row states only the size of the window."""
 _CONVENTIONS: dict[str, Masking] = {"full": "full", "causal_half": "causal"}

@@ -52,11 +52,15 @@ class RematPolicy:
     Args:
         saved: names of tensors; null keeps all that the backward pass needs.
         offloaded: names of tensors that are kept in the host's memory; :data:`INPUT` may be one.
+        unread: of the saved ones those that are kept even if nothing reads them.
+        plain: element-wise steps are not fused, and each keeps what its own backward step reads.
     """
 
     name: str
     saved: frozenset[str] | None
     offloaded: frozenset[str] = frozenset()
+    unread: frozenset[str] = frozenset()
+    plain: bool = False
 
 
 _QKV = frozenset({"query", "key", "value"})
@@ -69,6 +73,7 @@ _PROJECTIONS = _QKV | _LATENTS | {"attention_out"}
 POLICIES = MappingProxyType({
     policy.name: policy
     for policy in (
+        RematPolicy("no-checkpoint", None, plain=True),
         RematPolicy("everything", None),
         RematPolicy("matmul-outputs-and-context", _PROJECTIONS | _FIRST | _OUTPUTS | {"router", "context"}),
         RematPolicy("matmul-outputs", _PROJECTIONS | _FIRST | _OUTPUTS | {"router"}),
@@ -83,11 +88,11 @@ POLICIES = MappingProxyType({
 """From the most memory to the least."""
 
 OTHER_NAMES = MappingProxyType({
-    "none": "everything", "selective": "everything", "full": "block-inputs", "minimal": "matmul-outputs",
+    "none": "no-checkpoint", "selective": "everything", "full": "block-inputs", "minimal": "matmul-outputs",
     "minimal_with_context": "matmul-outputs-and-context", "save_dot_except_mlpwi": "matmul-outputs-but-mlp-in",
     "save_dot_except_mlp": "matmul-outputs-but-mlp", "save_qkv_proj": "qkv", "save_out_proj": "attention-out",
     "dots_saveable": "matmul-outputs", "checkpoint_dots": "matmul-outputs", "nothing_saveable": "block-inputs",
-    "everything_saveable": "everything",
+    "everything_saveable": "no-checkpoint",
 })  # fmt: skip
 """Names that MaxText, JAX and Megatron use. ``selective`` keeps all but scores, as fused kernels do anyway."""
 
@@ -179,11 +184,13 @@ def saved_tensors(layer: Layer, policy: RematPolicy) -> tuple[LayerTensor, ...]:
     """
     tensors = layer_tensors(layer)
     if policy.saved is None:
-        return tuple(tensor for tensor in tensors if tensor.needed)
+        extra = _plain_tensors(layer) if policy.plain else ()
+        return tuple(tensor for tensor in tensors if tensor.needed) + extra
     named = policy.saved | policy.offloaded | {INPUT}
     named |= {"logsumexp"} if "context" in named else set[str]()
     again = _made_again(tensors, named)
-    read = {source for tensor in tensors if tensor.name in again for source in tensor.made_from} | {INPUT}
+    read = {source for tensor in tensors if tensor.name in again for source in tensor.made_from}
+    read |= policy.unread | {INPUT}
     return tuple(tensor for tensor in tensors if tensor.name in named and (tensor.needed or tensor.name in read))
 
 
@@ -263,6 +270,22 @@ def working_bytes(
     found = max(_bytes(each, tokens, dtype, tensor, sequence_sharded) for each in (remade, slopes))
     whole = 2 * packed_bytes(dtype, layer.width * tokens) if tensor > 1 and sequence_sharded else 0.0
     return found + whole
+
+
+def _plain_tensors(layer: Layer) -> tuple[LayerTensor, ...]:
+    """What automatic differentiation keeps beside the tensors of a layer where nothing is fused.
+
+    Of a norm its input in 32 bits instead of 16, and what it has before its scale; of the function of a gated MLP two
+    more arrays, such as the sigmoid and its slope. In the steps that the tests had compiled these are all there is.
+    """
+    norms = layer.norms if layer.norm != "none" else 0
+    found = [LayerTensor(f"norm_{number}", 2 * layer.width, (INPUT,)) for number in range(norms)]
+    mlp = layer.mlp
+    if mlp.gated:
+        routed = mlp.hidden * (mlp.top_k if isinstance(mlp, Experts) else 1)
+        hidden = routed + (mlp.shared_hidden if isinstance(mlp, Experts) else 0)
+        found.append(LayerTensor("slopes", 2 * hidden, (INPUT,), ways=hidden))
+    return tuple(found)
 
 
 def _bytes(parts: list[LayerTensor], tokens: float, dtype: str, tensor: int, sequence_sharded: bool) -> float:

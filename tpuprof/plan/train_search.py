@@ -15,7 +15,7 @@ from tpuprof.plan.train_layout import Job, Layout, obstacles
 from tpuprof.plan.train_profile import Efficiency, efficiency
 from tpuprof.plan.train_step import StepEstimate, estimate, memory_of
 
-POLICIES = ("everything", "matmul-outputs", "matmul-outputs-but-mlp", "block-inputs")
+POLICIES = ("no-checkpoint", "matmul-outputs-and-context", "matmul-outputs", "matmul-outputs-but-mlp", "block-inputs")
 """Policies of rematerialisation that a search tries, from the most memory to the least."""
 MEMORY = "memory"
 """The kind of reason of a layout that is possible and does not fit."""
