@@ -130,9 +130,11 @@ def test_a_backward_pass_needs_what_it_computes_again_or_the_gradients_of_the_ml
     assert working_bytes(BLOCK, remat_policy("block-inputs"), tokens) == made
     slopes = 2 * tokens * (2 * width + 3 * hidden)
     assert working_bytes(BLOCK, remat_policy("everything"), tokens) == slopes
-    # Two arrays of all the group's tokens: a block's gathered input and the sum of its gradient.
-    split = working_bytes(BLOCK, remat_policy("everything"), tokens, tensor=4)
-    assert split == pytest.approx(slopes / 4 + 2 * 2 * tokens * width)
+    # Both at once, the gathered input of a block and two sums of its gradient.
+    split = working_bytes(BLOCK, remat_policy("block-inputs"), tokens, tensor=4)
+    assert split == pytest.approx((made + slopes) / 4 + 3 * 2 * tokens * width)
+    whole = working_bytes(BLOCK, remat_policy("block-inputs"), tokens, tensor=4, sequence_sharded=False)
+    assert whole < split
 
 
 @given(st.sampled_from(EVERY_LAYER), st.data())
@@ -156,7 +158,9 @@ def test_names_of_other_programs_mean_ours() -> None:
         assert remat_policy(other) is POLICIES[ours]
     for other, ours in TENSOR_NAMES.items():
         assert custom_policy((other,)).saved == frozenset(ours) - {"block_input"}
-    with pytest.raises(UsageError, match=r"'half' is no policy of rematerialisation\. Policies: no-checkpoint, everything"):
+    with pytest.raises(
+        UsageError, match=r"'half' is no policy of rematerialisation\. Policies: no-checkpoint, everything"
+    ):
         remat_policy("half")
     with pytest.raises(UsageError, match=r"'scores' is no tensor that a policy can keep"):
         custom_policy(("scores",))

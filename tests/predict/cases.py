@@ -30,7 +30,9 @@ POLICIES: dict[str, tuple[str, ...] | None] = {
     "matmul-outputs": ("query", "key", "value", "attention_out", "gate", "up", "mlp_out"),
     "matmul-outputs-but-mlp": ("query", "key", "value", "attention_out"),
     "block-inputs": (),
+    "offload": (),
 }
+OFFLOADED = {"offload": ("block_input", "query", "key", "value")}
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Case:
         return {
             "model": MODELS[self.model], "sequences": self.sequences, "sequence": self.sequence,
             "policy": POLICIES[self.policy], "mesh": self.mesh, "microbatches": self.microbatches,
+            "offloaded": OFFLOADED.get(self.policy, ()),
         }  # fmt: skip
 
     def job(self) -> Job:
@@ -69,7 +72,7 @@ class Case:
             "tests",
         )  # fmt: skip
         kept = POLICIES[self.policy]
-        policy = remat_policy(self.policy) if kept is None else custom_policy(kept)
+        policy = remat_policy(self.policy) if kept is None else custom_policy(kept, OFFLOADED.get(self.policy, ()))
         return Job(model, self.sequences, self.sequence, policy)
 
     def layout(self) -> Layout:
@@ -90,6 +93,7 @@ CASES = (
     Case("mha", "v5e:4x4", "matmul-outputs-but-mlp", {"fsdp": 16}),
     Case("mha", "v5e:4x4", "no-checkpoint", {"fsdp": 16}),
     Case("mha", "v5e:4x4", "block-inputs", {"fsdp": 16}, sequences=64, microbatches=2),
+    Case("mha", "v6e:2x4", "offload", {"fsdp": 8}),
     Case("gqa", "tpu7x:2x2x1", "matmul-outputs-but-mlp", {"fsdp": 8}),
 )
 

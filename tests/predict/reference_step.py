@@ -16,13 +16,12 @@ from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_ma
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-NAMES = ("query", "key", "value", "context", "attention_out", "gate", "up", "mlp_out")
 
-
-def lowered(devices, *, model, sequences, sequence, policy, mesh, microbatches=1):
+def lowered(devices, *, model, sequences, sequence, policy, mesh, microbatches=1, offloaded=()):
     """The step of a model (sizes by name) for the devices, lowered with shapes only.
 
-    ``policy`` is null to keep everything, else the names of what a layer keeps beside its input.
+    ``policy`` is null to keep everything, else the names of what a layer keeps beside its input; what is ``offloaded``
+    goes to the host's memory, the input too if it is named.
     """
     axes = {"data": 1, "fsdp": 1, "tensor": 1, **mesh}
     grid = Mesh(np.array(devices).reshape(tuple(axes.values())), tuple(axes), axis_types=(AxisType.Auto,) * len(axes))
@@ -35,8 +34,12 @@ def lowered(devices, *, model, sequences, sequence, policy, mesh, microbatches=1
     )
     state = {"weights": weights, "mean": weights, "square": weights}
     places = jax.tree.map(lambda each: each.sharding, state)
+    kept = None if policy is None else jax.checkpoint_policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=list(policy), names_which_can_be_offloaded=list(offloaded),
+        offload_src="device", offload_dst="pinned_host",
+    )  # fmt: skip
     step = jax.jit(
-        partial(train_step, model=model, policy=policy, grid=grid, microbatches=microbatches),
+        partial(train_step, model=model, policy=kept, grid=grid, microbatches=microbatches),
         donate_argnums=0, out_shardings=(places, None),
     )  # fmt: skip
     return step.lower(state, batch)
@@ -95,8 +98,7 @@ def loss_of(weights, tokens, model, policy, grid):
     stacked = {name: each for name, each in weights.items() if name not in ("embedding", "final_norm", "head")}
     body = partial(layer, model=model, grid=grid, residual=residual)
     if policy is not None:
-        kept = jax.checkpoint_policies.save_only_these_names(*policy)
-        body = jax.checkpoint(body, policy=kept, prevent_cse=False)
+        body = jax.checkpoint(body, policy=policy, prevent_cse=False)
     x, _ = lax.scan(lambda x, w: (body(x, w), None), x, stacked)
     x = norm(x, weights["final_norm"])
     head = (weights["embedding"].T if model["tied"] else weights["head"]).astype(jnp.bfloat16)
@@ -110,6 +112,7 @@ def loss_of(weights, tokens, model, policy, grid):
 def layer(x, w, *, model, grid, residual):
     """Attention and MLP beside the residual; weights become 16 bits inside the loop, so that gradients stay in 32."""
     w = {name: each.astype(jnp.bfloat16) for name, each in w.items()}
+    x = checkpoint_name(x, "block_input")
     batch = ("data", "fsdp")
     whole, hidden = (NamedSharding(grid, P(batch, None, axis)) for axis in (None, "tensor"))
     y = lax.with_sharding_constraint(norm(x, w["norm_1"]), whole)

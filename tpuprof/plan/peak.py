@@ -74,7 +74,7 @@ def training_memory(
     local = not_negative("The number of tokens", tokens) / replicas
     found = _state(model, split, types)
     # Gradients of earlier microbatches are there at the loss, and without a pipeline new ones are added from a buffer.
-    unused = found["gradients"] if split.microbatches == 1 else 0.0
+    unused = found["gradients"] if max(split.microbatches, split.in_flight) == 1 else 0.0
     found["gradients"] *= 2 if split.microbatches > 1 and split.pipeline == 1 else 1
     kept = away = 0.0
     for layer, count in model.layer_counts.items():

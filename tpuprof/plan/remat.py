@@ -258,7 +258,8 @@ def working_bytes(
     """Bytes that one layer's backward pass needs beside what was kept.
 
     That is what it computes again; where that is little, the gradients of the MLP's hidden tensors. With tensor
-    parallelism that splits the residual path, the whole input of a block and the partial sums of its gradient too.
+    parallelism that splits the residual path both are alive, and arrays of all its group's tokens: the input of a
+    block, and the sum of its gradient from each of the MLP's first matmuls. So the TPU compiler has it.
 
     Raises:
         UsageError: as :func:`activation_bytes`.
@@ -267,9 +268,10 @@ def working_bytes(
     tensors = layer_tensors(layer)
     remade = [part for part in tensors if part.name in again]
     slopes = [part for part in tensors if part.name in _SLOPES]
-    found = max(_bytes(each, tokens, dtype, tensor, sequence_sharded) for each in (remade, slopes))
-    whole = 2 * packed_bytes(dtype, layer.width * tokens) if tensor > 1 and sequence_sharded else 0.0
-    return found + whole
+    parts = [_bytes(each, tokens, dtype, tensor, sequence_sharded) for each in (remade, slopes)]
+    if tensor == 1 or not sequence_sharded:
+        return max(parts)
+    return sum(parts) + layer.mlp.matrices * packed_bytes(dtype, layer.width * tokens)
 
 
 def _plain_tensors(layer: Layer) -> tuple[LayerTensor, ...]:
