@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tpuprof.errors import UsageError
 from tpuprof.perfmodel.derivation import Quantity
 from tpuprof.plan import (
+    POLICIES,
     StateTypes,
     TrainingSplit,
     cache,
@@ -22,7 +23,7 @@ from tpuprof.plan import (
     state_bytes,
     training_memory,
 )  # fmt: skip
-from tpuprof.plan.peak import TORCH, XLA, memory_answers
+from tpuprof.plan.peak import TORCH, TORCH_LOSS_PARALLEL, XLA, Buffers, memory_answers
 
 LLAMA = load_model("llama3-70b")
 FULL = remat_policy("block-inputs")
@@ -112,6 +113,33 @@ def test_weights_that_are_wider_than_the_matmuls_are_converted_once() -> None:
     assert kept[1] - kept[0] == pytest.approx(80 * LAYER / 2 / 16)
     whole = training_memory(LLAMA, 64, FULL, split=TrainingSplit(16, zero=1), types=wide)
     assert whole["gathered"] == pytest.approx(80 * LAYER)  # nothing is gathered, everything is converted
+
+
+@given(
+    st.sampled_from(["llama3-8b", "mixtral-8x7b", "deepseek-v3", "gemma2-2b", "gpt3-175b"]),
+    st.sampled_from(list(POLICIES)),
+    st.sampled_from([0, 1, 2, 3]),
+    st.sampled_from([1, 8, 64]),
+    st.sampled_from([1, 4]),
+    st.integers(1, 4),
+    st.sampled_from([XLA, TORCH, TORCH_LOSS_PARALLEL]),
+)
+def test_memory_grows_with_tokens_and_shrinks_with_devices(
+    name: str, policy: str, zero: int, data: int, tensor: int, microbatches: int, buffers: Buffers
+) -> None:
+    model = load_model(name)
+
+    def total(tokens: float, ways: int) -> float:
+        split = TrainingSplit(ways, tensor, zero=zero, microbatches=microbatches)
+        found = training_memory(model, tokens, remat_policy(policy), split=split, buffers=buffers)
+        assert min(found.values()) >= 0
+        assert found.pop("host") == 0
+        return sum(found.values())
+
+    assert 0 < total(0, data) <= total(8192, data) <= total(16384, data)
+    if data > 1:
+        # Of the same work; what is gathered needs devices to be gathered from, so one device has none.
+        assert total(8192 * data, 2 * data) <= total(8192 * data, data)
 
 
 def test_frameworks_hold_other_buffers() -> None:
