@@ -16,6 +16,7 @@ from tpuprof.plan import (
     kv_bytes_per_sequence,
     kv_bytes_per_token,
     kv_sharding,
+    layer_params,
     load_model,
     memory,
     param_counts,
@@ -23,7 +24,7 @@ from tpuprof.plan import (
     state_bytes,
     training_memory,
 )  # fmt: skip
-from tpuprof.plan.peak import TORCH, TORCH_LOSS_PARALLEL, XLA, Buffers, memory_answers
+from tpuprof.plan.peak import TORCH, TORCH_LOSS_PARALLEL, XLA, Buffers, buffers_on, memory_answers
 
 LLAMA = load_model("llama3-70b")
 FULL = remat_policy("block-inputs")
@@ -140,6 +141,21 @@ def test_memory_grows_with_tokens_and_shrinks_with_devices(
     if data > 1:
         # Of the same work; what is gathered needs devices to be gathered from, so one device has none.
         assert total(8192 * data, 2 * data) <= total(8192 * data, data)
+
+
+def test_the_compiler_for_tpu7x_overlaps_more() -> None:
+    split = TrainingSplit(data=16)
+    usual, ahead = (training_memory(LLAMA, 2**18, FULL, split=split, buffers=buffers_on(c)) for c in ("v6e", "tpu7x"))
+    slopes = 2 * 2**18 / 16 * (2 * 8192 + 3 * 28672)
+    assert ahead["gathered"] == 2 * usual["gathered"] == pytest.approx(2 * LAYER)
+    assert ahead["workspace"] - usual["workspace"] == pytest.approx(slopes)
+    # Of a layer of experts no second one is fetched.
+    experts = load_model("mixtral-8x7b")
+    each = [
+        training_memory(experts, 64, FULL, split=split, buffers=buffers_on(c))["gathered"] for c in ("v6e", "tpu7x")
+    ]
+    dense = sum(layer_params(experts.layers[0]).values()) - layer_params(experts.layers[0])["routed-experts"]
+    assert each[1] - each[0] == pytest.approx(2 * dense)
 
 
 def test_frameworks_hold_other_buffers() -> None:

@@ -128,7 +128,7 @@ def layer(x, w, *, model, grid, residual):
         gate = checkpoint_name(lax.with_sharding_constraint(y @ w["gate"], hidden), "gate")
         activated = jax.nn.silu(gate) * up
     else:
-        activated = jax.nn.relu(up)
+        activated = getattr(jax.nn, model.get("activation", "relu"))(up)
     out = lax.with_sharding_constraint(activated @ w["down"], residual)
     return x + checkpoint_name(out, "mlp_out")
 

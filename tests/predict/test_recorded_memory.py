@@ -17,7 +17,10 @@ ANSWERS = recorded()
 
 
 def _error(case: Case) -> float:
-    return memory_of(case.job(), case.layout())["total"] / ANSWERS[case.key]["memory"]["peak"] - 1
+    return (
+        memory_of(case.job(), case.layout(), parse_slice(case.topology))["total"] / ANSWERS[case.key]["memory"]["peak"]
+        - 1
+    )
 
 
 def test_every_step_was_compiled_and_no_other() -> None:

@@ -28,24 +28,34 @@ class Buffers:
 
     Args:
         logits: types of the arrays over the vocabulary that are alive at once.
-        layers: whose gathered weights are alive at once under ZeRO-3.
+        layers: whose gathered weights are alive at once under ZeRO-3; of routed experts those of one layer are.
         ends: the gathered embedding and output matrix are there during the whole step.
         copies: weights of more bits than the matmuls have are converted once for all layers, not layer by layer.
+        overlapped: collectives run so far beside the backward pass of a layer that its recomputed tensors and their
+            gradients are alive together, as they are with tensor parallelism everywhere.
     """
 
     logits: tuple[str, ...] = ("bf16",)
     layers: int = 1
     ends: bool = False
     copies: bool = True
+    overlapped: bool = False
 
 
 XLA = Buffers()
 """Logits become their gradient in place, and the conversion of weights is moved out of the loop over layers."""
+SPARSE_CORE = Buffers(layers=2, overlapped=True)
+"""The same on tpu7x, where the SparseCore does the collectives and the next layer's weights come ahead."""
 TORCH = Buffers(("f32", "f32", "f32", "bf16"), layers=2, ends=True, copies=False)
 """PyTorch with FSDP2 and an uncompiled loss: what log-softmax keeps, two gradients, and the block of the logits, which
 the allocator has no other use for; the root's weights stay gathered, and the next layer's are fetched ahead."""
 TORCH_LOSS_PARALLEL = Buffers(("f32",) * 4 + ("bf16",), layers=2, ends=True, copies=False)
 """The same with logits split over tensor parallelism, whose loss has one more intermediate."""
+
+
+def buffers_on(chip: str) -> Buffers:
+    """What the compiler of a chip, by its name, is known to hold."""
+    return SPARSE_CORE if chip == "tpu7x" else XLA
 
 
 def training_memory(
@@ -81,7 +91,10 @@ def training_memory(
         share = count * split.in_flight / split.pipeline
         kept += share * activation_bytes(layer, policy, local, dtype=dtype, tensor=split.tensor)
         away += share * offloaded_bytes(layer, policy, local, dtype=dtype, tensor=split.tensor)
-    work = max(working_bytes(kind, policy, local, dtype=dtype, tensor=split.tensor) for kind in model.layer_counts)
+    work = max(
+        working_bytes(kind, policy, local, dtype=dtype, tensor=split.tensor, overlapped=buffers.overlapped)
+        for kind in model.layer_counts
+    )
     # The head's input is whole, whatever tensor parallelism splits elsewhere.
     head = packed_bytes(dtype, local * model.width)
     head += sum(packed_bytes(each, local * model.vocab) for each in buffers.logits) / split.tensor
@@ -144,24 +157,28 @@ def _gathered(model: ModelConfig, split: TrainingSplit, dtype: str, buffers: Buf
     """Bytes of gathered layers, and of the gathered output matrix or of both ends."""
     if split.zero < 3 or split.data * split.context == 1:
         return 0.0, 0.0
-    layers = max(_in_matmuls(layer, split, dtype) for layer in model.layer_counts)
+    layers = max(
+        buffers.layers * dense + routed
+        for dense, routed in (_in_matmuls(layer, split, dtype) for layer in model.layer_counts)
+    )
     matrix = packed_bytes(dtype, model.vocab * model.width / split.tensor)
-    return buffers.layers * layers, matrix * (2 if buffers.ends and not model.tied else 1)
+    return layers, matrix * (2 if buffers.ends and not model.tied else 1)
 
 
 def _copies(model: ModelConfig, split: TrainingSplit, types: StateTypes, dtype: str) -> float:
     """Bytes of the device's weights of all layers in the type of the matmuls, where they are kept in a wider one."""
     if packed_bytes(types.weights, 1) <= packed_bytes(dtype, 1):
         return 0.0
-    whole = sum(count * _in_matmuls(layer, split, dtype) for layer, count in model.layer_counts.items())
+    whole = sum(count * sum(_in_matmuls(layer, split, dtype)) for layer, count in model.layer_counts.items())
     return whole / split.pipeline / (split.data * split.context if split.zero == 3 else 1)
 
 
-def _in_matmuls(layer: Layer, split: TrainingSplit, dtype: str) -> float:
-    """Bytes of a layer's weights in the type of the matmuls, gathered over the devices of ZeRO-3."""
+def _in_matmuls(layer: Layer, split: TrainingSplit, dtype: str) -> tuple[float, float]:
+    """Bytes of a layer's weights in the type of the matmuls, gathered by ZeRO-3: all but routed experts, and these."""
     found = layer_params(layer)
     routed = found.get("routed-experts", 0)
-    return packed_bytes(dtype, (sum(found.values()) - routed + routed / split.expert) / split.tensor)
+    dense = sum(found.values()) - routed
+    return packed_bytes(dtype, dense / split.tensor), packed_bytes(dtype, routed / split.expert / split.tensor)
 
 
 _ASSUMED = (

@@ -253,13 +253,16 @@ def offloaded_bytes(
 
 def working_bytes(
     layer: Layer, policy: RematPolicy, tokens: float, *, dtype: str = "bf16", tensor: int = 1,
-    sequence_sharded: bool = True,
+    sequence_sharded: bool = True, overlapped: bool = False,
 ) -> float:  # fmt: skip
     """Bytes that one layer's backward pass needs beside what was kept.
 
-    That is what it computes again; where that is little, the gradients of the MLP's hidden tensors. With tensor
+    That is what it computes again, or, where that is less, the gradients of the MLP's hidden tensors. With tensor
     parallelism that splits the residual path both are alive, and arrays of all its group's tokens: the input of a
     block, and the sum of its gradient from each of the MLP's first matmuls. So the TPU compiler has it.
+
+    Args:
+        overlapped: both are alive without tensor parallelism, too.
 
     Raises:
         UsageError: as :func:`activation_bytes`.
@@ -269,25 +272,22 @@ def working_bytes(
     remade = [part for part in tensors if part.name in again]
     slopes = [part for part in tensors if part.name in _SLOPES]
     parts = [_bytes(each, tokens, dtype, tensor, sequence_sharded) for each in (remade, slopes)]
-    if tensor == 1 or not sequence_sharded:
-        return max(parts)
-    return sum(parts) + layer.mlp.matrices * packed_bytes(dtype, layer.width * tokens)
+    split = tensor > 1 and sequence_sharded
+    whole = layer.mlp.matrices * packed_bytes(dtype, layer.width * tokens) if split else 0.0
+    return (sum(parts) if split or overlapped else max(parts)) + whole
 
 
 def _plain_tensors(layer: Layer) -> tuple[LayerTensor, ...]:
     """What automatic differentiation keeps beside the tensors of a layer where nothing is fused.
 
-    Of a norm its input in 32 bits instead of 16, and what it has before its scale; of the function of a gated MLP two
-    more arrays, such as the sigmoid and its slope. In the steps that the tests had compiled these are all there is.
+    Of a norm its input in 32 bits instead of 16, and what it has before its scale; of an MLP's function, which models
+    do not state, what SiLU keeps where the MLP is gated (two arrays) and what GELU keeps where it is not (four).
     """
     norms = layer.norms if layer.norm != "none" else 0
     found = [LayerTensor(f"norm_{number}", 2 * layer.width, (INPUT,)) for number in range(norms)]
     mlp = layer.mlp
-    if mlp.gated:
-        routed = mlp.hidden * (mlp.top_k if isinstance(mlp, Experts) else 1)
-        hidden = routed + (mlp.shared_hidden if isinstance(mlp, Experts) else 0)
-        found.append(LayerTensor("slopes", 2 * hidden, (INPUT,), ways=hidden))
-    return tuple(found)
+    hidden = mlp.hidden * mlp.top_k + mlp.shared_hidden if isinstance(mlp, Experts) else mlp.hidden
+    return (*found, LayerTensor("function", (2 if mlp.gated else 4) * hidden, (INPUT,), ways=hidden))
 
 
 def _bytes(parts: list[LayerTensor], tokens: float, dtype: str, tensor: int, sequence_sharded: bool) -> float:

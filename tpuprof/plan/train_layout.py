@@ -7,7 +7,7 @@ from math import prod
 
 from tpuprof.hardware.topology import Slice
 from tpuprof.plan.model import Attention, Experts, ModelConfig
-from tpuprof.plan.peak import XLA, Buffers
+from tpuprof.plan.peak import Buffers
 from tpuprof.plan.remat import RematPolicy
 from tpuprof.plan.state import StateTypes, TrainingSplit
 
@@ -87,7 +87,7 @@ class Job:
         types: of weights, gradients and optimizer state.
         offload_optimizer: the optimizer state is in the host's memory.
         capacity: rows of an expert over its even share, where what is above is dropped; null if nothing is.
-        buffers: what the framework holds beside state and activations.
+        buffers: what the framework holds beside state and activations; null for the compiler of the chip.
     """
 
     model: ModelConfig
@@ -98,7 +98,7 @@ class Job:
     types: StateTypes = _MAXTEXT
     offload_optimizer: bool = False
     capacity: float | None = None
-    buffers: Buffers = XLA
+    buffers: Buffers | None = None
 
     @property
     def tokens(self) -> int:

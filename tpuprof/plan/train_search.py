@@ -166,7 +166,7 @@ def _judge(job: Job, layout: Layout, where: Slice, profile: Efficiency, *, fixed
     steps = [layout.accumulation] if fixed else _accumulations(job, layout)
     for micro in steps:
         one = replace(layout, accumulation=micro)
-        held = memory_of(job, one)
+        held = memory_of(job, one, where)
         least = min(least, held["total"])
         usable = where.chip.device_hbm_usable_bytes or where.chip.device_hbm_bytes
         if usable is not None and held["total"] > usable.value:

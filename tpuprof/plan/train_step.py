@@ -12,7 +12,7 @@ from tpuprof.hardware.topology import Slice
 from tpuprof.plan.flops import Flops, model_flops
 from tpuprof.plan.matmuls import Masking
 from tpuprof.plan.params import param_counts
-from tpuprof.plan.peak import training_memory
+from tpuprof.plan.peak import XLA, buffers_on, training_memory
 from tpuprof.plan.state import state_bytes
 from tpuprof.plan.train_comm import Traffic, traffic
 from tpuprof.plan.train_compute import LayerTime, device_of, head_time, layer_time
@@ -87,15 +87,19 @@ class StepEstimate:
         return max(named, key=lambda name: named[name])
 
 
-def memory_of(job: Job, layout: Layout) -> dict[str, float]:
+def memory_of(job: Job, layout: Layout, where: Slice | None = None) -> dict[str, float]:
     """Bytes per device by what they hold, as :func:`training_memory` has them; ``total`` is their sum without ``host``.
+
+    Args:
+        where: whose compiler is meant, if the job does not say what it holds.
 
     Raises:
         UsageError: a number is out of range.
     """
     replicas = layout.data * layout.slices * layout.accumulation
+    buffers = job.buffers or (XLA if where is None else buffers_on(where.chip.name))
     found = training_memory(
-        job.model, job.tokens / replicas, job.policy, split=layout.split(), types=job.types, buffers=job.buffers
+        job.model, job.tokens / replicas, job.policy, split=layout.split(), types=job.types, buffers=buffers
     )
     if job.offload_optimizer:
         found["host"] += found["optimizer"]
@@ -120,7 +124,7 @@ def estimate(
     profile = profile or efficiency(where.chip.name)
     device = device_of(where.chip, job.dtype)
     placed = place(layout, where)
-    held = memory_of(job, layout) if memory is None else memory
+    held = memory_of(job, layout, where) if memory is None else memory
     micro = layout.accumulation
     tokens = job.tokens / (layout.batch_ways * layout.context * micro)
     sums = {"matmul": 0.0, "attention": 0.0, "elementwise": 0.0, "dispatch": 0.0, "recompute": 0.0}
