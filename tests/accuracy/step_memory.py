@@ -34,6 +34,9 @@ How the compiler lays a step out, and the planner with it:
 - **One layer** of gathered weights is alive. On tpu7x, whose SparseCore does the collectives, it is two, and a layer's
   recomputed tensors are alive together with their gradients; this rests on one step.
 - **Tensor parallelism** also keeps both alive, and arrays of the whole group's tokens.
+- **Offloading** does, too, and has what comes from the host three times: as it came, laid out for use, and the next
+  layer's. Where overlap needs more than there is, the planner counts the step without: the compiler's scheduler works
+  within the memory.
 - **Weights in 32 bits** are converted once, before the loop over layers, so that a copy of the device's own shard in 16
   bits stands beside them during the whole step.
 - **Gradients** of scanned layers stay in the type of the weights, and with microbatches there are two buffers.

@@ -13,6 +13,7 @@ from tpuprof.plan import (
     StateTypes,
     TrainingSplit,
     cache,
+    custom_policy,
     kv_bytes_per_sequence,
     kv_bytes_per_token,
     kv_sharding,
@@ -23,6 +24,7 @@ from tpuprof.plan import (
     remat_policy,
     state_bytes,
     training_memory,
+    working_bytes,
 )  # fmt: skip
 from tpuprof.plan.peak import TORCH, TORCH_LOSS_PARALLEL, XLA, Buffers, buffers_on, memory_answers
 
@@ -156,6 +158,19 @@ def test_the_compiler_for_tpu7x_overlaps_more() -> None:
     ]
     dense = sum(layer_params(experts.layers[0]).values()) - layer_params(experts.layers[0])["routed-experts"]
     assert each[1] - each[0] == pytest.approx(2 * dense)
+
+
+def test_what_comes_from_the_host_needs_room() -> None:
+    away = custom_policy((), ("decoder_layer_input", "query_proj"))
+    split = TrainingSplit(data=16)
+    tokens = 2**18 / 16
+    layer = 2 * tokens * 2 * 8192
+    found, tight = (training_memory(LLAMA, 2**18, away, split=split, buffers=each) for each in (XLA, XLA.tight))
+    assert found["host"] == tight["host"] == pytest.approx(80 * layer)
+    assert found["activations"] == 0
+    (block,) = LLAMA.layer_counts
+    assert tight["workspace"] == pytest.approx(working_bytes(block, away, tokens) + 2 * layer)
+    assert found["workspace"] == pytest.approx(working_bytes(block, away, tokens, overlapped=True) + 3 * layer)
 
 
 def test_frameworks_hold_other_buffers() -> None:

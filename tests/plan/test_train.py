@@ -143,6 +143,10 @@ def test_state_of_a_layout_by_hand() -> None:
     # The chip's compiler holds what it does, unless the job says otherwise.
     there = memory_of(_job(), Layout(fsdp=16), parse_slice("tpu7x:2x2x2"))
     assert there == memory_of(_job(buffers=SPARSE_CORE), Layout(fsdp=16)) != memory_of(_job(), Layout(fsdp=16))
+    # Where that does not fit, its scheduler does with less.
+    large = _job(sequences=2**14)
+    small = memory_of(large, Layout(fsdp=16), parse_slice("tpu7x:2x2x2"))
+    assert small["total"] < memory_of(replace(large, buffers=SPARSE_CORE), Layout(fsdp=16))["total"]
     away = memory_of(_job(offload_optimizer=True), Layout(fsdp=64))
     assert away["host"] == pytest.approx(8 * params / 64)
     assert away["optimizer"] == 0

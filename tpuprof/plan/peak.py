@@ -10,7 +10,7 @@ docs/accuracy.md holds the two against each other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tpuprof.dtypes import packed_bytes
 from tpuprof.errors import UsageError
@@ -33,6 +33,7 @@ class Buffers:
         copies: weights of more bits than the matmuls have are converted once for all layers, not layer by layer.
         overlapped: collectives run so far beside the backward pass of a layer that its recomputed tensors and their
             gradients are alive together, as they are with tensor parallelism everywhere.
+        ahead: transfers from the host's memory run so far ahead that they have the same effect.
     """
 
     logits: tuple[str, ...] = ("bf16",)
@@ -40,6 +41,12 @@ class Buffers:
     ends: bool = False
     copies: bool = True
     overlapped: bool = False
+    ahead: bool = True
+
+    @property
+    def tight(self) -> Buffers:
+        """The same where the compiler's scheduler has no memory left to overlap with."""
+        return replace(self, layers=1, overlapped=False, ahead=False)
 
 
 XLA = Buffers()
@@ -91,10 +98,7 @@ def training_memory(
         share = count * split.in_flight / split.pipeline
         kept += share * activation_bytes(layer, policy, local, dtype=dtype, tensor=split.tensor)
         away += share * offloaded_bytes(layer, policy, local, dtype=dtype, tensor=split.tensor)
-    work = max(
-        working_bytes(kind, policy, local, dtype=dtype, tensor=split.tensor, overlapped=buffers.overlapped)
-        for kind in model.layer_counts
-    )
+    work = max(_work(layer, policy, local, dtype, split.tensor, buffers) for layer in model.layer_counts)
     # The head's input is whole, whatever tensor parallelism splits elsewhere.
     head = packed_bytes(dtype, local * model.width)
     head += sum(packed_bytes(each, local * model.vocab) for each in buffers.logits) / split.tensor
@@ -151,6 +155,18 @@ def _state(model: ModelConfig, split: TrainingSplit, types: StateTypes) -> dict[
         routed, types, zero=split.zero, data=replicas // split.expert, model_split=split.model_split * split.expert
     )
     return {name: dense[name] + experts[name] for name in dense}
+
+
+def _work(layer: Layer, policy: RematPolicy, tokens: float, dtype: str, tensor: int, buffers: Buffers) -> float:
+    """Bytes of a layer's backward pass beside what is kept.
+
+    Of what comes from the host's memory two layers' tensors are there, the one at work and the next; where transfers
+    run ahead, also those of the layer at work as they came, before they are laid out for use.
+    """
+    moved = offloaded_bytes(layer, policy, tokens, dtype=dtype, tensor=tensor)
+    overlapped = buffers.overlapped or (moved > 0 and buffers.ahead)
+    work = working_bytes(layer, policy, tokens, dtype=dtype, tensor=tensor, overlapped=overlapped)
+    return work + (3 if buffers.ahead else 2) * moved
 
 
 def _gathered(model: ModelConfig, split: TrainingSplit, dtype: str, buffers: Buffers) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from tpuprof.hardware.topology import Slice
 from tpuprof.plan.flops import Flops, model_flops
 from tpuprof.plan.matmuls import Masking
 from tpuprof.plan.params import param_counts
-from tpuprof.plan.peak import XLA, buffers_on, training_memory
+from tpuprof.plan.peak import XLA, Buffers, buffers_on, training_memory
 from tpuprof.plan.state import state_bytes
 from tpuprof.plan.train_comm import Traffic, traffic
 from tpuprof.plan.train_compute import LayerTime, device_of, head_time, layer_time
@@ -91,13 +91,24 @@ def memory_of(job: Job, layout: Layout, where: Slice | None = None) -> dict[str,
     """Bytes per device by what they hold, as :func:`training_memory` has them; ``total`` is their sum without ``host``.
 
     Args:
-        where: whose compiler is meant, if the job does not say what it holds.
+        where: whose compiler is meant, if the job does not say what it holds. Its scheduler overlaps transfers with
+            computation as far as the memory of a device allows; what needs more is counted without.
 
     Raises:
         UsageError: a number is out of range.
     """
     replicas = layout.data * layout.slices * layout.accumulation
-    buffers = job.buffers or (XLA if where is None else buffers_on(where.chip.name))
+    if where is None or job.buffers is not None:
+        return _memory(job, layout, replicas, job.buffers or XLA)
+    buffers = buffers_on(where.chip.name)
+    found = _memory(job, layout, replicas, buffers)
+    usable = where.chip.device_hbm_usable_bytes or where.chip.device_hbm_bytes
+    if usable is None or found["total"] <= usable.value:
+        return found
+    return _memory(job, layout, replicas, buffers.tight)
+
+
+def _memory(job: Job, layout: Layout, replicas: int, buffers: Buffers) -> dict[str, float]:
     found = training_memory(
         job.model, job.tokens / replicas, job.policy, split=layout.split(), types=job.types, buffers=buffers
     )
