@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,3 +104,8 @@ CASES = (
 def recorded() -> dict[str, dict[str, Any]]:
     """The compiler's answers by the name of the case."""
     return json.loads(RECORDED.read_text("utf-8"))["steps"] if RECORDED.exists() else {}
+
+
+def compiled_bytes(case: Case, answers: Mapping[str, Any]) -> float:
+    """What the compiler lays out in HBM for a recorded step: arguments and temporaries, with the gaps between them."""
+    return answers[case.key]["memory"]["hbm"]

@@ -20,6 +20,14 @@ def product(devices, *, size, count=1):
     return jax.jit(run, donate_argnums=0).lower(x)
 
 
+def offloaded(devices, *, size):
+    """A product that is written to the host's memory."""
+    jax, numpy, jnp, P, NamedSharding, Mesh = _jax()
+    mesh = Mesh(numpy.array(devices), ("d",))
+    x = jax.ShapeDtypeStruct((size, size), jnp.bfloat16, sharding=NamedSharding(mesh, P("d")))
+    return jax.jit(lambda x: x @ x, out_shardings=NamedSharding(mesh, P("d"), memory_kind="pinned_host")).lower(x)
+
+
 def no_program(devices):
     """Returns nothing that can be compiled."""
     return len(devices)

@@ -14,6 +14,7 @@ import pytest
 
 from tpuprof.errors import CompilerError, MissingDependencyError, UsageError
 from tpuprof.predict import Compiled, Installed, Program, Refused, Topology, compile_program, compiler_versions
+from tpuprof.predict.child import laid_out
 from tpuprof.predict.installed import wanted_libtpu
 
 PROGRAMS = Path(__file__).with_name("programs.py")
@@ -40,8 +41,10 @@ def test_memory_of_a_sharded_product() -> None:
     assert isinstance(found, Compiled)
     share = 2 * 4096 * 4096 // 4
     assert found.memory["arguments"] == found.memory["outputs"] == found.memory["aliased"] == share
-    # The right operand is gathered whole beside the share.
+    # The right operand is gathered whole beside the share, but into VMEM.
     assert found.memory["peak"] >= 5 * share
+    assert found.memory["hbm"] == share
+    assert found.memory["host"] == 0
     assert (found.device_kind, found.devices) == ("TPU v5 lite", 4)
     assert found.seconds > 0
 
@@ -66,6 +69,25 @@ def test_what_a_user_can_get_wrong_says_so() -> None:
     found = compile_program(_program("product", size=256), FOUR, options={"xla_tpu_no_such": "1"})
     assert isinstance(found, Refused)
     assert (found.kind, found.option) == ("option", "xla_tpu_no_such")
+
+
+@pytest.mark.usefixtures("compiler")
+def test_the_hosts_memory_is_not_taken_for_that_of_the_device() -> None:
+    found = compile_program(_program("offloaded", size=4096), FOUR)
+    assert isinstance(found, Compiled)
+    assert found.memory["host"] == 2 * 4096 * 4096 // 4
+    assert "peak" not in found.memory
+    assert found.memory["hbm"] > 0
+
+
+def test_the_compilers_report_is_read_if_it_is_one(tmp_path: Path) -> None:
+    assert laid_out(tmp_path) is None
+    report = tmp_path / "module_0000.jit_f.after_optimizations-memory-usage-report.txt"
+    report.write_text("Memory Space: default (color=0)\nTotal bytes: 1298315552 (1.21GiB)\n  cumulative_size;\n")
+    assert laid_out(tmp_path) == 1298315552
+    for other in ("", "Memory Space: vmem (color=1)\nTotal bytes: 5 (5B)\n", "\0" * 100):
+        report.write_text(other)
+        assert laid_out(tmp_path) is None
 
 
 @pytest.fixture

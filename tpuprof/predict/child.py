@@ -6,7 +6,9 @@ import importlib
 import importlib.util
 import json
 import os
+import re
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -18,6 +20,8 @@ _MEMORY = {
     "arguments": "argument_size_in_bytes", "outputs": "output_size_in_bytes", "aliased": "alias_size_in_bytes",
     "temporaries": "temp_size_in_bytes", "code": "generated_code_size_in_bytes", "peak": "peak_memory_in_bytes",
 }  # fmt: skip
+_TOTAL = re.compile(r"Memory Space: default \(color=0\)\s+Total bytes: (\d{1,18})\b")
+_MOST_HEAD = 10_000
 _HOST = ("host_argument_size_in_bytes", "host_output_size_in_bytes", "host_temp_size_in_bytes")
 
 
@@ -44,14 +48,27 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
         compile_ = lowered.compile
     except Exception as error:
         return {"outcome": "program", "message": _last(error)}
-    try:
-        compiled = compile_(compiler_options=question["options"])
-    except Exception as error:
-        return {"outcome": "refused", "message": str(error)}
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"xla_dump_to": folder} | question["options"]
+        try:
+            compiled = compile_(compiler_options=options)
+        except Exception as error:
+            return {"outcome": "refused", "message": str(error)}
+        memory = _memory(compiled.memory_analysis(), laid_out(Path(options["xla_dump_to"])))
     return {
-        "outcome": "compiled", "memory": _memory(compiled.memory_analysis()), "device_kind": devices[0].device_kind,
-        "devices": len(devices), "seconds": time.monotonic() - began,
+        "outcome": "compiled", "memory": memory, "device_kind": devices[0].device_kind, "devices": len(devices),
+        "seconds": time.monotonic() - began,
     }  # fmt: skip
+
+
+def laid_out(folder: Path) -> int | None:
+    """Bytes of HBM that the compiler's newest report in a folder states; null if there is none that does."""
+    reports = sorted(folder.glob("*memory-usage-report.txt"), key=lambda path: path.stat().st_mtime)
+    for path in reports[-1:]:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            if found := _TOTAL.match(lines.read(_MOST_HEAD)):
+                return int(found[1])
+    return None
 
 
 def _end_with(watched: int) -> None:
@@ -85,9 +102,12 @@ def _function(text: str) -> Callable[..., Any]:
     return getattr(module, name)
 
 
-def _memory(found: Any) -> dict[str, int]:
+def _memory(found: Any, hbm: int | None) -> dict[str, int]:
     known = {ours: getattr(found, theirs, None) for ours, theirs in _MEMORY.items()}
     known["host"] = sum(getattr(found, name, 0) for name in _HOST)
+    if known["host"]:
+        known["peak"] = None  # then it is the host's memory and the arguments
+    known["hbm"] = hbm
     return {name: int(value) for name, value in known.items() if value is not None}
 
 

@@ -65,10 +65,11 @@ class Compiled:
     """A program that the compiler took.
 
     Args:
-        memory: bytes per device: ``arguments``, ``outputs`` (those that share memory with arguments included),
-            ``aliased`` (those that do), ``temporaries``, ``code``, ``peak`` (the most that is alive at once), ``host``
-            (arguments, outputs and temporaries in the host's memory). Which of them a jax knows differs; those that it
-            does not know are left out. ``temporaries`` can exceed what is alive at once: go by ``peak``.
+        memory: bytes per device. ``hbm`` is what the compiler lays out in HBM, arguments and temporaries with the gaps
+            between them: this has to fit. Then what jax states: ``arguments``, ``outputs`` (those that share memory
+            with arguments included), ``aliased`` (those that do), ``temporaries`` (of all memories), ``code``,
+            ``host`` (all that is in the host's memory), ``peak`` (the most that is alive at once, in VMEM too; left
+            out if the program uses the host's memory, which it then is). What is not known is left out.
         device_kind: as jax names the chip.
         devices: of the topology.
         seconds: lowering and compiling.
