@@ -21,7 +21,7 @@ JAX (`tests/predict/reference_step.py`: scanned layers, splash attention, f32 we
 compiled ahead of time for chips that are not there, with {versions} and
 `{options}`, as published training recipes set it. MB. *Compiled* is what
 the compiler lays out in HBM, arguments and temporaries with the gaps between them: this has to fit. What jax calls
-`peak_memory_in_bytes` is up to 4.3 % less in these steps; it counts VMEM, too, which matters in small programs, and is
+`peak_memory_in_bytes` is up to 4 % less in these steps; it counts VMEM, too, which matters in small programs, and is
 the host's memory where something is offloaded. `python -m tests.predict.record_memory` asks the compiler again. Error
 is predicted over compiled less 1. The planner's rules below were read off these steps, so most rows show how well
 few rules describe them; `deep`, `tied` on v5p, `mha` with `matmul-outputs-but-mlp` and with microbatches were
@@ -48,7 +48,7 @@ How the compiler lays a step out, and the planner with it:
   of SiLU, four of GELU. Models do not state their function: `mha` with ReLU, of which a byte per element is kept, took
   3.4 GB where 4.8 GB are predicted.
 - Gaps between buffers and the program of some 30 MB are left out. `temp_size_in_bytes` also counts other memories; with
-  arguments it is 9 to 44 % above the peak. Mixtures of experts were not compiled.
+  arguments it is 8 to 44 % above the peak. Mixtures of experts were not compiled.
 """
 _TORCH = """
 Peaks that torchtitan publishes are what PyTorch's allocator had *reserved* (`max_reserved_gib` of its log), on H100
