@@ -90,6 +90,12 @@ class WorkerError(TpuprofError):
     """A process that read host files ended before it was done."""
 
 
+class CompilerError(TpuprofError):
+    """The compiler did not answer: it took too long, broke down, or does not fit this jax."""
+
+    exit_code = 5
+
+
 class StoreError(InputError):
     """A run store cannot be opened, read or written."""
 

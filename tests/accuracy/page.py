@@ -10,6 +10,7 @@ from typing import Any
 from tests.accuracy import cpu_cases, gpu_cases, host_cases, tpu_cases
 from tests.accuracy.measured import measured_by_tpuprof
 from tests.accuracy.published import published_section
+from tests.accuracy.step_memory import memory_section
 from tests.accuracy.truth import QUANTITIES, Case, truth_of
 from tests.accuracy.xprof import Readings, ask_xprof, closest, readings
 
@@ -81,6 +82,7 @@ def page(real: str | None) -> str:
         for case in group:
             text += [f"### {case.name}", "", case.what, "", *_table(lines[case.name]), ""]
     text += [VERDICTS.read_text(encoding="utf-8"), PAIRS.read_text(encoding="utf-8"), published_section()]
+    text += [memory_section()]
     if real is not None:
         text += [real]
     return "\n".join(text).rstrip("\n") + "\n"

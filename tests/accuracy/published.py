@@ -69,18 +69,6 @@ def published_section() -> str:
         "|---|---|---:|---|---|---:|---:|---:|---:|---:|",
     ]
     text += [_server(one) for one in servers.values() if one.found.predicted is not None]
-    text += [
-        "",
-        "### Peak memory per device",
-        "",
-        "| row | chip | model | measured | predicted | error |",
-        "|---|---|---|---:|---:|---:|",
-    ]
-    text += [
-        f"| {row.row} | {row.chip} | {row.model} | {(row.measured_memory_bytes or 0) / 1e9:.1f} GB | "
-        f"{(row.predicted_memory_bytes or 0) / 1e9:.1f} GB | {row.memory_error:+.1%} |"
-        for row in rows if row.memory_error is not None
-    ]  # fmt: skip
     text += ["", "### Rows without a prediction", "", "| chip | rows | reason |", "|---|---:|---|"]
     text += [
         f"| {chip} | {count} | {reason} |"

@@ -34,7 +34,7 @@ def test_a_model_is_a_name_or_a_file(run: Run, tmp_path: Path) -> None:
 
 def test_tensors_are_kept_by_name(run: Run) -> None:
     memory = ["memory", "llama3-8b", "--tokens", "8192", "--chip", "v5e", *BOOK, "--ask"]
-    assert _answer(run, *memory, "activations", "--keep", "mlp_out") == 2 * _answer(run, *memory, "activations")
+    assert _answer(run, *memory, "activations", "--keep", "attention_out") == 2 * _answer(run, *memory, "activations")
     moved = [*memory[:-1], "--move", "decoder_layer_input", "--ask"]
     assert _answer(run, *moved, "activations") == 0
     assert _answer(run, *moved, "host") == _answer(run, *memory, "activations")

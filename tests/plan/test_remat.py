@@ -56,11 +56,16 @@ def test_the_book_counts_bytes_alike() -> None:
     tokens, width, hidden = 4_000_000, 8192, 28672
     # One checkpoint of the width per layer.
     assert activation_bytes(BLOCK, remat_policy("block-inputs"), tokens) == 2 * tokens * width
-    # D + 2F after the matmuls of the MLP, and the block's own input.
-    assert activation_bytes(BLOCK, remat_policy("mlp-matmuls"), tokens) == 2 * tokens * (2 * width + 2 * hidden)
+    # D + 2F: what the first matmuls of the MLP return, and the block's input, which is what the block before returns.
+    assert activation_bytes(BLOCK, remat_policy("mlp-matmuls"), tokens) == 2 * tokens * (width + 2 * hidden)
     # About 20 arrays of the width for a plain block with F = 4D: 16, with element-wise steps fused.
     plain = Layer(64, Attention(4, 4, 16), Mlp(256, False))
     assert activation_bytes(plain, remat_policy("everything"), 1, dtype="bf16") == 2 * (8 + 8) * 64 + 4 * 4
+    # Without, norms keep their inputs in 32 bits and what they scale, and the function of the MLP its intermediates.
+    assert activation_bytes(plain, remat_policy("none"), 1, dtype="bf16") == 2 * (16 + 4 + 4 * 4) * 64 + 4 * 4
+    gated = Layer(64, Attention(4, 4, 16), Mlp(256, True))
+    more = [activation_bytes(gated, remat_policy(name), 1) for name in ("no-checkpoint", "everything")]
+    assert more[0] - more[1] == 2 * (4 * 64 + 2 * 256)
 
 
 def test_tensor_parallelism_splits_what_it_can() -> None:
@@ -93,14 +98,43 @@ def test_the_graph_of_every_layer_is_whole(layer: Layer) -> None:
         seen.add(name)
     outputs = {made.output for made in layer_matmuls(layer, 1, 1)} - {"scores"}
     assert outputs <= set(tensors)
-    everything = working_bytes(layer, 16)
+    everything = activation_bytes(layer, remat_policy("everything"), 16)
     least = activation_bytes(layer, remat_policy("block-inputs"), 16)
     assert least == 2 * 16 * layer.width < everything
+    assert working_bytes(layer, remat_policy("block-inputs"), 16) >= everything - least
     for policy in POLICIES.values():
         kept = {tensor.name for tensor in saved_tensors(layer, policy)}
         again = recomputed(layer, policy)
         assert not kept & again
         assert {name for name, tensor in tensors.items() if tensor.needed} <= kept | again
+        used = {source for name in again for source in tensors[name].made_from} | {"block_input"}
+        assert policy.plain or kept <= set(tensors)
+        assert all(tensors[name].needed or name in used for name in kept & set(tensors))
+
+
+def test_what_nothing_needs_is_not_kept() -> None:
+    # The output of the MLP is only added to the residual; that of attention is what the MLP's input is made from.
+    kept = {tensor.name for tensor in saved_tensors(BLOCK, custom_policy(("mlp_out", "attention_out"), ("mlpwo",)))}
+    assert kept == {"block_input", "attention_out"}
+    gemma = load_model("gemma2-2b").layers[0]
+    assert "mlp_out" in {tensor.name for tensor in saved_tensors(gemma, custom_policy(("mlp_out",)))}
+    # PyTorch keeps what it is told to.
+    told = RematPolicy("any", frozenset({"mlp_out"}), unread=frozenset({"mlp_out"}))
+    assert {tensor.name for tensor in saved_tensors(BLOCK, told)} == {"block_input", "mlp_out"}
+
+
+def test_a_backward_pass_needs_what_it_computes_again_or_the_gradients_of_the_mlp() -> None:
+    tokens, width, hidden, heads, kv = 100, 8192, 28672, 8192, 1024
+    norms_and_sum = 3 * width
+    made = 2 * tokens * (norms_and_sum + 2 * heads + 2 * kv + width + 4 * hidden) + 4 * tokens * 64
+    assert working_bytes(BLOCK, remat_policy("block-inputs"), tokens) == made
+    slopes = 2 * tokens * (2 * width + 3 * hidden)
+    assert working_bytes(BLOCK, remat_policy("everything"), tokens) == slopes
+    # Both at once, the gathered input of a block and two sums of its gradient.
+    split = working_bytes(BLOCK, remat_policy("block-inputs"), tokens, tensor=4)
+    assert split == pytest.approx((made + slopes) / 4 + 3 * 2 * tokens * width)
+    whole = working_bytes(BLOCK, remat_policy("block-inputs"), tokens, tensor=4, sequence_sharded=False)
+    assert whole < split
 
 
 @given(st.sampled_from(EVERY_LAYER), st.data())
@@ -124,7 +158,9 @@ def test_names_of_other_programs_mean_ours() -> None:
         assert remat_policy(other) is POLICIES[ours]
     for other, ours in TENSOR_NAMES.items():
         assert custom_policy((other,)).saved == frozenset(ours) - {"block_input"}
-    with pytest.raises(UsageError, match=r"'half' is no policy of rematerialisation\. Policies: everything"):
+    with pytest.raises(
+        UsageError, match=r"'half' is no policy of rematerialisation\. Policies: no-checkpoint, everything"
+    ):
         remat_policy("half")
     with pytest.raises(UsageError, match=r"'scores' is no tensor that a policy can keep"):
         custom_policy(("scores",))

@@ -13,6 +13,7 @@ from tpuprof.hardware import parse_slice
 from tpuprof.perfmodel.matmul import Matmul
 from tpuprof.plan import StateTypes, remat_policy
 from tpuprof.plan.model import Attention, Experts, Layer, Mlp, ModelConfig
+from tpuprof.plan.peak import SPARSE_CORE
 from tpuprof.plan.train_comm import needs, network_bytes
 from tpuprof.plan.train_compute import device_of, head_time, kernel_pairs, layer_time
 from tpuprof.plan.train_layout import Job, Layout, problems
@@ -133,11 +134,19 @@ def test_state_of_a_layout_by_hand() -> None:
     held = memory_of(_job(), Layout(fsdp=64))
     assert held["weights"] == pytest.approx(4 * params / 64)
     assert held["optimizer"] == pytest.approx(8 * params / 64)
-    assert held["gathered"] == 2 * 2 * (4 * 512 * 512 + 3 * 512 * 2048 + 2 * 512)
+    layer = 4 * 512 * 512 + 3 * 512 * 2048 + 2 * 512
+    assert held["gathered"] == 2 * (layer + 4 * layer / 64)  # one layer, and the converted share of all four
     # ZeRO-1 splits the optimizer alone; replicas split nothing.
     first = memory_of(_job(), Layout(fsdp=64, zero=1))
     assert (first["weights"], first["optimizer"]) == pytest.approx((4 * params, 8 * params / 64))
     assert memory_of(_job(), Layout(data=64))["optimizer"] == pytest.approx(8 * params)
+    # The chip's compiler holds what it does, unless the job says otherwise.
+    there = memory_of(_job(), Layout(fsdp=16), parse_slice("tpu7x:2x2x2"))
+    assert there == memory_of(_job(buffers=SPARSE_CORE), Layout(fsdp=16)) != memory_of(_job(), Layout(fsdp=16))
+    # Where that does not fit, its scheduler does with less.
+    large = _job(sequences=2**14)
+    small = memory_of(large, Layout(fsdp=16), parse_slice("tpu7x:2x2x2"))
+    assert small["total"] < memory_of(replace(large, buffers=SPARSE_CORE), Layout(fsdp=16))["total"]
     away = memory_of(_job(offload_optimizer=True), Layout(fsdp=64))
     assert away["host"] == pytest.approx(8 * params / 64)
     assert away["optimizer"] == 0

@@ -7,7 +7,6 @@ import importlib.metadata
 import json
 import os
 import platform
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from tpuprof._version import __version__
 from tpuprof.cache.container import NotKeptError
 from tpuprof.cache.directory import DIRECTORY_VARIABLE, SIZE_VARIABLE, user_cache
 from tpuprof.errors import UsageError
+from tpuprof.predict.installed import Installed, wanted_libtpu
 from tpuprof.report.build import SCHEMA_VERSION
 from tpuprof.report.listing import Field, Listing, Result
 from tpuprof.text import clean, plural
@@ -43,7 +43,7 @@ OPTIONAL = {
     "psycopg": ("a run store in PostgreSQL", 'pip install "tpuprof[postgres]"'),
     "jax": ("capture and the demo", 'pip install "tpuprof[capture]"'),
     "jaxlib": ("capture and the demo", 'pip install "tpuprof[capture]"'),
-    "libtpu": ("capture on TPUs", 'pip install "jax[tpu]" in the job\'s environment'),
+    "libtpu": ("capture on TPUs, and compiling for them without one", 'pip install "tpuprof[tpu]"'),
     "xprof": ("tpuprof grab, and opening the same log directory in XProf", 'pip install "tpuprof[xprof]"'),
     "altair": ("charts", 'pip install "tpuprof[charts]"'),
     "vl-convert-python": ("charts as pictures and in the HTML report", 'pip install "tpuprof[charts]"'),
@@ -162,21 +162,14 @@ def _version(name: str) -> str | None:
 
 def _libtpu_pin() -> Iterator[Check]:
     """jax states which libtpu it was built for; with another one the profiler can crash the job."""
-    installed, jax_version = _version("libtpu"), _version("jax")
-    if installed is None or jax_version is None:
+    installed, jax_version, wanted = _version("libtpu"), _version("jax"), wanted_libtpu()
+    if installed is None or jax_version is None or wanted is None:
         return
-    for requirement in importlib.metadata.requires("jax") or ():
-        match = re.match(r"libtpu\s*==\s*([0-9A-Za-z.*]+)", requirement)
-        if match is None:
-            continue
-        wanted = match[1]
-        stem = wanted.removesuffix(".*")
-        if installed == stem or (wanted.endswith(".*") and installed.startswith(f"{stem}.")):
-            yield Check("libtpu for this jax", "ok", version=installed)
-        else:
-            detail = f"jax {jax_version} wants {wanted}; a mismatch can crash the profiler"
-            yield Check("libtpu for this jax", "doubtful", "warning", installed, detail, 'pip install "jax[tpu]"')
-        return
+    if Installed(jax_version, installed, wanted).matched:
+        yield Check("libtpu for this jax", "ok", version=installed)
+    else:
+        detail = f"jax {jax_version} wants {wanted}; a mismatch can crash the profiler"
+        yield Check("libtpu for this jax", "doubtful", "warning", installed, detail, 'pip install "jax[tpu]"')
 
 
 def _protobuf() -> Check:

@@ -13,6 +13,7 @@ from tpuprof.plan.hugging_face import model_of_config
 from tpuprof.plan.matmuls import LayerMatmul, attention_pairs, decode_matmuls, head_matmul, layer_matmuls
 from tpuprof.plan.model import Attention, Experts, LatentAttention, Layer, Mlp, ModelConfig
 from tpuprof.plan.params import ParamCounts, active_params, layer_params, matmul_params, param_counts
+from tpuprof.plan.peak import training_memory
 from tpuprof.plan.remat import (
     POLICIES,
     RematPolicy,
@@ -25,7 +26,7 @@ from tpuprof.plan.remat import (
     working_bytes,
 )
 from tpuprof.plan.shards import hosted_experts, local_layer
-from tpuprof.plan.state import StateTypes, TrainingSplit, state_bytes, training_memory
+from tpuprof.plan.state import StateTypes, TrainingSplit, state_bytes
 from tpuprof.plan.table import model_of_table
 from tpuprof.plan.zoo import load_model, models
 

@@ -19,6 +19,7 @@ from tpuprof.hardware.topology import Slice
 from tpuprof.plan.flops import model_flops
 from tpuprof.plan.matmuls import Masking
 from tpuprof.plan.model import ModelConfig
+from tpuprof.plan.peak import TORCH, TORCH_LOSS_PARALLEL
 from tpuprof.plan.remat import RematPolicy, custom_policy, remat_policy
 from tpuprof.plan.state import StateTypes
 from tpuprof.plan.table import KEYS, model_of_table
@@ -34,8 +35,8 @@ _POLICIES = {
     "qkv_proj_offloaded": custom_policy(offloaded=("query_proj", "key_proj", "value_proj")),
     "save_dot_except_logits_ffn1": remat_policy("matmul-outputs-but-mlp-in"),
 }
-_TORCHTITAN = custom_policy(("query", "value", "gate", "mlp_out", "context"))
-"""What ``selective`` is there: every second matmul of a layer is kept, and what the attention kernel returns."""
+_TORCHTITAN = replace(custom_policy(("query", "value", "gate", "mlp_out", "context")), unread=frozenset({"mlp_out"}))
+"""What ``selective`` is there: every second matmul of a layer is kept, read or not, and what attention returns."""
 _WINDOWS = {"gemma3": "LLLLLG", "gemma4-e2b": "LLLLG", "gemma4": "LLLLLG", "gpt-oss": "LG"}
 """Which layers have a window, by the beginning of a model's name, where a row states only the size of the window."""
 _CONVENTIONS: dict[str, Masking] = {"full": "full", "causal_half": "causal"}
@@ -153,7 +154,8 @@ def published_memory(row: Mapping[str, Any]) -> tuple[Job, Layout, float] | None
         job = Job(model_of_row(row), int(row["global_batch_seqs"]), sequence, policy_of_row(row["remat"]), "bf16")
         if "torchtitan" in str(row.get("family")):
             policy = _TORCHTITAN if row["remat"]["policy"] == "selective" else job.policy
-            job = replace(job, policy=policy, logits="f32")
+            split = _layout(row, int(row.get("slices") or 1)).tensor > 1
+            job = replace(job, policy=policy, buffers=TORCH_LOSS_PARALLEL if split else TORCH)
         return job, _layout(row, int(row.get("slices") or 1)), float(peak)
     except (UsageError, *STRANGE):
         return None

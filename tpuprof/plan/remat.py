@@ -7,6 +7,7 @@ computed again, as a compiler that drops dead code does.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -51,21 +52,28 @@ class RematPolicy:
     Args:
         saved: names of tensors; null keeps all that the backward pass needs.
         offloaded: names of tensors that are kept in the host's memory; :data:`INPUT` may be one.
+        unread: of the saved ones those that are kept even if nothing reads them.
+        plain: element-wise steps are not fused, and each keeps what its own backward step reads.
     """
 
     name: str
     saved: frozenset[str] | None
     offloaded: frozenset[str] = frozenset()
+    unread: frozenset[str] = frozenset()
+    plain: bool = False
 
 
 _QKV = frozenset({"query", "key", "value"})
 _LATENTS = frozenset({"query_latent", "kv_latent"})
 _FIRST = frozenset({"gate", "up", "shared_gate", "shared_up"})
 _OUTPUTS = frozenset({"mlp_out", "shared_mlp_out"})
+_SLOPES = _FIRST | {"hidden", "shared_hidden", INPUT, "mlp_norm"}
+"""Tensors whose gradients are alive together in the backward pass of an MLP."""
 _PROJECTIONS = _QKV | _LATENTS | {"attention_out"}
 POLICIES = MappingProxyType({
     policy.name: policy
     for policy in (
+        RematPolicy("no-checkpoint", None, plain=True),
         RematPolicy("everything", None),
         RematPolicy("matmul-outputs-and-context", _PROJECTIONS | _FIRST | _OUTPUTS | {"router", "context"}),
         RematPolicy("matmul-outputs", _PROJECTIONS | _FIRST | _OUTPUTS | {"router"}),
@@ -80,11 +88,11 @@ POLICIES = MappingProxyType({
 """From the most memory to the least."""
 
 OTHER_NAMES = MappingProxyType({
-    "none": "everything", "selective": "everything", "full": "block-inputs", "minimal": "matmul-outputs",
+    "none": "no-checkpoint", "selective": "everything", "full": "block-inputs", "minimal": "matmul-outputs",
     "minimal_with_context": "matmul-outputs-and-context", "save_dot_except_mlpwi": "matmul-outputs-but-mlp-in",
     "save_dot_except_mlp": "matmul-outputs-but-mlp", "save_qkv_proj": "qkv", "save_out_proj": "attention-out",
     "dots_saveable": "matmul-outputs", "checkpoint_dots": "matmul-outputs", "nothing_saveable": "block-inputs",
-    "everything_saveable": "everything",
+    "everything_saveable": "no-checkpoint",
 })  # fmt: skip
 """Names that MaxText, JAX and Megatron use. ``selective`` keeps all but scores, as fused kernels do anyway."""
 
@@ -169,28 +177,39 @@ def layer_tensors(layer: Layer) -> tuple[LayerTensor, ...]:
 
 
 def saved_tensors(layer: Layer, policy: RematPolicy) -> tuple[LayerTensor, ...]:
-    """The tensors that a policy keeps, on the device or in the host's memory."""
+    """The tensors that a policy keeps, on the device or in the host's memory.
+
+    Of the named ones those that the backward pass reads or computes something from: what nothing needs, such as the
+    output of the MLP, which is only added to the residual, is not kept, as ``jax.checkpoint`` has it.
+    """
     tensors = layer_tensors(layer)
     if policy.saved is None:
-        return tuple(tensor for tensor in tensors if tensor.needed)
-    kept = policy.saved | policy.offloaded | {INPUT}
-    return tuple(
-        tensor for tensor in tensors if tensor.name in kept or (tensor.name == "logsumexp" and "context" in kept)
-    )
+        extra = _plain_tensors(layer) if policy.plain else ()
+        return tuple(tensor for tensor in tensors if tensor.needed) + extra
+    named = policy.saved | policy.offloaded | {INPUT}
+    named |= {"logsumexp"} if "context" in named else set[str]()
+    again = _made_again(tensors, named)
+    read = {source for tensor in tensors if tensor.name in again for source in tensor.made_from}
+    read |= policy.unread | {INPUT}
+    return tuple(tensor for tensor in tensors if tensor.name in named and (tensor.needed or tensor.name in read))
 
 
 def recomputed(layer: Layer, policy: RematPolicy) -> frozenset[str]:
     """The names of the tensors that the backward pass computes again."""
-    tensors = {tensor.name: tensor for tensor in layer_tensors(layer)}
-    kept = {tensor.name for tensor in saved_tensors(layer, policy)}
+    return _made_again(layer_tensors(layer), {tensor.name for tensor in saved_tensors(layer, policy)})
+
+
+def _made_again(tensors: tuple[LayerTensor, ...], kept: Set[str]) -> frozenset[str]:
+    """Names of what the backward pass needs and of what that is made from, as far as it is not kept."""
+    known = {tensor.name: tensor for tensor in tensors}
     again: set[str] = set()
-    todo = [name for name, tensor in tensors.items() if tensor.needed and name not in kept]
+    todo = [tensor.name for tensor in tensors if tensor.needed]
     while todo:
         name = todo.pop()
         if name in again or name in kept:
             continue
         again.add(name)
-        todo.extend(tensors[name].made_from)
+        todo.extend(known[name].made_from)
     return frozenset(again)
 
 
@@ -233,16 +252,42 @@ def offloaded_bytes(
 
 
 def working_bytes(
-    layer: Layer, tokens: float, *, dtype: str = "bf16", tensor: int = 1, sequence_sharded: bool = True
-) -> float:
-    """Bytes of everything that one layer's backward pass needs, whether it was kept or computed again.
+    layer: Layer, policy: RematPolicy, tokens: float, *, dtype: str = "bf16", tensor: int = 1,
+    sequence_sharded: bool = True, overlapped: bool = False,
+) -> float:  # fmt: skip
+    """Bytes that one layer's backward pass needs beside what was kept.
+
+    That is what it computes again, or, where that is less, the gradients of the MLP's hidden tensors. With tensor
+    parallelism that splits the residual path both are alive, and arrays of all its group's tokens: the input of a
+    block, and the sum of its gradient from each of the MLP's first matmuls. So the TPU compiler has it.
+
+    Args:
+        overlapped: both are alive without tensor parallelism, too.
 
     Raises:
         UsageError: as :func:`activation_bytes`.
     """
-    return activation_bytes(
-        layer, POLICIES["everything"], tokens, dtype=dtype, tensor=tensor, sequence_sharded=sequence_sharded
-    )
+    again = recomputed(layer, policy)
+    tensors = layer_tensors(layer)
+    remade = [part for part in tensors if part.name in again]
+    slopes = [part for part in tensors if part.name in _SLOPES]
+    parts = [_bytes(each, tokens, dtype, tensor, sequence_sharded) for each in (remade, slopes)]
+    split = tensor > 1 and sequence_sharded
+    whole = layer.mlp.matrices * packed_bytes(dtype, layer.width * tokens) if split else 0.0
+    return (sum(parts) if split or overlapped else max(parts)) + whole
+
+
+def _plain_tensors(layer: Layer) -> tuple[LayerTensor, ...]:
+    """What automatic differentiation keeps beside the tensors of a layer where nothing is fused.
+
+    Of a norm its input in 32 bits instead of 16, and what it has before its scale; of an MLP's function, which models
+    do not state, what SiLU keeps where the MLP is gated (two arrays) and what GELU keeps where it is not (four).
+    """
+    norms = layer.norms if layer.norm != "none" else 0
+    found = [LayerTensor(f"norm_{number}", 2 * layer.width, (INPUT,)) for number in range(norms)]
+    mlp = layer.mlp
+    hidden = mlp.hidden * mlp.top_k + mlp.shared_hidden if isinstance(mlp, Experts) else mlp.hidden
+    return (*found, LayerTensor("function", (2 if mlp.gated else 4) * hidden, (INPUT,), ways=hidden))
 
 
 def _bytes(parts: list[LayerTensor], tokens: float, dtype: str, tensor: int, sequence_sharded: bool) -> float:

@@ -7,6 +7,7 @@ from math import prod
 
 from tpuprof.hardware.topology import Slice
 from tpuprof.plan.model import Attention, Experts, ModelConfig
+from tpuprof.plan.peak import Buffers
 from tpuprof.plan.remat import RematPolicy
 from tpuprof.plan.state import StateTypes, TrainingSplit
 
@@ -64,8 +65,9 @@ class Layout:
     def split(self) -> TrainingSplit:
         """What memory needs to know; replicas hold the same state, so only one of them is meant."""
         ahead = min(self.pipeline, self.accumulation)
+        zero = self.zero if self.fsdp > 1 else 0
         return TrainingSplit(
-            self.fsdp, self.tensor, self.pipeline, self.context, self.expert, self.zero if self.fsdp > 1 else 0, ahead
+            self.fsdp, self.tensor, self.pipeline, self.context, self.expert, zero, ahead, self.accumulation
         )
 
 
@@ -85,7 +87,7 @@ class Job:
         types: of weights, gradients and optimizer state.
         offload_optimizer: the optimizer state is in the host's memory.
         capacity: rows of an expert over its even share, where what is above is dropped; null if nothing is.
-        logits: type of the logits in memory; XLA fuses what converts them, other frameworks hold them in f32.
+        buffers: what the framework holds beside state and activations; null for the compiler of the chip.
     """
 
     model: ModelConfig
@@ -96,7 +98,7 @@ class Job:
     types: StateTypes = _MAXTEXT
     offload_optimizer: bool = False
     capacity: float | None = None
-    logits: str = "bf16"
+    buffers: Buffers | None = None
 
     @property
     def tokens(self) -> int:

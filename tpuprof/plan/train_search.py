@@ -15,7 +15,7 @@ from tpuprof.plan.train_layout import Job, Layout, obstacles
 from tpuprof.plan.train_profile import Efficiency, efficiency
 from tpuprof.plan.train_step import StepEstimate, estimate, memory_of
 
-POLICIES = ("everything", "matmul-outputs", "matmul-outputs-but-mlp", "block-inputs")
+POLICIES = ("no-checkpoint", "matmul-outputs-and-context", "matmul-outputs", "matmul-outputs-but-mlp", "block-inputs")
 """Policies of rematerialisation that a search tries, from the most memory to the least."""
 MEMORY = "memory"
 """The kind of reason of a layout that is possible and does not fit."""
@@ -166,7 +166,7 @@ def _judge(job: Job, layout: Layout, where: Slice, profile: Efficiency, *, fixed
     steps = [layout.accumulation] if fixed else _accumulations(job, layout)
     for micro in steps:
         one = replace(layout, accumulation=micro)
-        held = memory_of(job, one)
+        held = memory_of(job, one, where)
         least = min(least, held["total"])
         usable = where.chip.device_hbm_usable_bytes or where.chip.device_hbm_bytes
         if usable is not None and held["total"] > usable.value:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import log2
 
-from tpuprof.dtypes import packed_bytes
 from tpuprof.errors import UsageError
 from tpuprof.hardware.topology import Slice
 from tpuprof.plan.flops import Flops, model_flops
 from tpuprof.plan.matmuls import Masking
 from tpuprof.plan.params import param_counts
-from tpuprof.plan.state import state_bytes, training_memory
-from tpuprof.plan.train_comm import Traffic, split_params, traffic
+from tpuprof.plan.peak import XLA, Buffers, buffers_on, training_memory
+from tpuprof.plan.state import state_bytes
+from tpuprof.plan.train_comm import Traffic, traffic
 from tpuprof.plan.train_compute import LayerTime, device_of, head_time, layer_time
 from tpuprof.plan.train_layout import Job, Layout
 from tpuprof.plan.train_placement import Piece, place
@@ -87,24 +87,31 @@ class StepEstimate:
         return max(named, key=lambda name: named[name])
 
 
-def memory_of(job: Job, layout: Layout) -> dict[str, float]:
-    """Bytes per device by what they hold; ``total`` is their sum without ``host``.
+def memory_of(job: Job, layout: Layout, where: Slice | None = None) -> dict[str, float]:
+    """Bytes per device by what they hold, as :func:`training_memory` has them; ``total`` is their sum without ``host``.
 
-    ``workspace`` is the larger of what one layer's backward pass needs and of the logits with their gradient: these are
-    gone when the layers' backward passes begin. ``gathered`` are the weights of two layers under ZeRO-3.
+    Args:
+        where: whose compiler is meant, if the job does not say what it holds. Its scheduler overlaps transfers with
+            computation as far as the memory of a device allows; what needs more is counted without.
 
     Raises:
         UsageError: a number is out of range.
     """
     replicas = layout.data * layout.slices * layout.accumulation
+    if where is None or job.buffers is not None:
+        return _memory(job, layout, replicas, job.buffers or XLA)
+    buffers = buffers_on(where.chip.name)
+    found = _memory(job, layout, replicas, buffers)
+    usable = where.chip.device_hbm_usable_bytes or where.chip.device_hbm_bytes
+    if usable is None or found["total"] <= usable.value:
+        return found
+    return _memory(job, layout, replicas, buffers.tight)
+
+
+def _memory(job: Job, layout: Layout, replicas: int, buffers: Buffers) -> dict[str, float]:
     found = training_memory(
-        job.model, job.tokens / replicas, job.policy, split=layout.split(), types=job.types, logits=job.logits
+        job.model, job.tokens / replicas, job.policy, split=layout.split(), types=job.types, buffers=buffers
     )
-    found["workspace"] = max(found.pop("working"), found.pop("logits"))
-    if layout.fsdp > 1 and layout.zero == 3:
-        # The layer at work and the one that is being gathered for it.
-        dense = max(sum(split_params(layer)) for layer in job.model.layer_counts)
-        found["gathered"] = 2 * packed_bytes("bf16", dense / (layout.tensor * layout.expert))
     if job.offload_optimizer:
         found["host"] += found["optimizer"]
         found["optimizer"] = 0.0
@@ -128,7 +135,7 @@ def estimate(
     profile = profile or efficiency(where.chip.name)
     device = device_of(where.chip, job.dtype)
     placed = place(layout, where)
-    held = memory_of(job, layout) if memory is None else memory
+    held = memory_of(job, layout, where) if memory is None else memory
     micro = layout.accumulation
     tokens = job.tokens / (layout.batch_ways * layout.context * micro)
     sums = {"matmul": 0.0, "attention": 0.0, "elementwise": 0.0, "dispatch": 0.0, "recompute": 0.0}

@@ -62,7 +62,8 @@ def memory(
     Per device of a MODEL that is split as said, with state, kept activations, the work of one layer and logits.
     Without MODEL the sum of what is described: state of --params, activations of --tokens, --part.
     """
-    from tpuprof.plan.state import StateTypes, TrainingSplit, memory_answers
+    from tpuprof.plan.peak import memory_answers
+    from tpuprof.plan.state import StateTypes, TrainingSplit
 
     if len(gradients) > 1 or len(master) > 1:
         raise UsageError("Gradients and master weights have one type each.", hint="Write --gradients f32.")
