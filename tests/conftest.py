@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,14 @@ def real_traces() -> Path:
     if not folder:
         pytest.skip("TPUPROF_REAL_TRACES is not set")
     return Path(folder)
+
+
+@pytest.fixture(autouse=True)
+def own_main() -> Iterator[None]:
+    """The main module stays what it was: streamlit puts a script in its place, and processes would start by that."""
+    main = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = main
 
 
 @pytest.fixture
