@@ -77,7 +77,7 @@ def candidate_row(
         "days": paid.days,
         "cost_usd": paid.cost_usd,
         "cost_of": paid.cost_of,
-        "why": why(one, plan.candidates[0]) if plan.candidates else "",
+        "why": why(one, plan) if plan.candidates else "",
     }  # fmt: skip
 
 
