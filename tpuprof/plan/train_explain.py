@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tpuprof.hardware.topology import Slice
@@ -147,7 +149,7 @@ def explain(
             {"spread": Quantity(plan.profile.spread, "fraction", plan.profile.source)}, None, (), (), TRAINING,
         ),
     }  # fmt: skip
-    for moved in step.collectives:
+    for name, moved in _named(step.collectives):
         axes = {"V": Quantity(moved.size, "B"), "count": Quantity(moved.count), "mesh": Quantity(_placed(step))}
         reached = _reached(plan.profile, moved)
         axes |= reached
@@ -156,7 +158,7 @@ def explain(
             Step("one of them", f"({timing}) / reached" if reached else timing, moved.seconds / moved.count, "s"),
             Step("exposed", "count * time * (1 - hidden share)", moved.exposed, "s"),
         )
-        found[moved.name] = Derivation(
+        found[name] = Derivation(
             moved.seconds, "s", "count * time", axes, moved.regime, (), moving, "scaling book, sharded matrices"
         )
     if step.layout.pipeline > 1:
@@ -259,9 +261,17 @@ def _placed(step: StepEstimate) -> str:
 
 
 def _slowest_collective(one: Candidate, first: Candidate) -> str:
-    before = {moved.name: moved.exposed for moved in first.step.collectives}
-    more = {moved.name: moved.exposed - before.get(moved.name, 0.0) for moved in one.step.collectives}
+    before = first.step.exposed
+    more = {name: value - before.get(name, 0.0) for name, value in one.step.exposed.items()}
     if not more:
         return ""
     name = max(more, key=lambda name: more[name])
     return f" (most of it {name})" if more[name] > 0.3 * (one.seconds - first.seconds) else ""
+
+
+def _named(collectives: Sequence[Traffic]) -> Iterator[tuple[str, Traffic]]:
+    """Each with a name of its own: layers of several kinds have collectives for the same, of other sizes."""
+    seen: Counter[str] = Counter()
+    for moved in collectives:
+        seen[moved.name] += 1
+        yield moved.name if seen[moved.name] == 1 else f"{moved.name}-{seen[moved.name]}", moved
