@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from importlib.resources import files
 from pathlib import Path
@@ -223,3 +224,11 @@ def test_what_is_written_is_read_again(
     assert again.tables == profile.tables
     assert (again.name, again.created) == ("mine", "2026")
     assert again.notes["runs"][0]["n"] == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_a_pipe_in_the_directory_does_not_keep_the_listing_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "waits.toml")
+    ((name, problem),) = stored_profiles(tmp_path)
+    assert name == "waits"
+    assert "The profile is no file." in str(problem)

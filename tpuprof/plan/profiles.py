@@ -165,6 +165,8 @@ def read_profile(path: Path) -> Profile:
         UsageError: a key is not known, or a value is none that the constant can have.
     """
     where = str(path)
+    if path.is_fifo():  # whose reader waits until somebody writes
+        raise InputError("The profile is no file.", where=where)
     try:
         with path.open("rb") as stream:
             data = stream.read(_MOST_BYTES + 1)
