@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -150,7 +151,8 @@ def test_throughput_grows_with_chips_and_efficiency_falls() -> None:
     assert rates == sorted(rates)
     shares = [point.efficiency for point in fitting]
     assert shares[0] == 1.0
-    assert shares == sorted(shares, reverse=True)  # type: ignore[type-var]
+    # As far as the ranking tells layouts apart: of those that are about as fast it may take a slower one.
+    assert all(later <= one * (1 + ALIKE) for one, later in pairwise(shares) if one is not None and later is not None)
     odd = strong_scaling(job, SMALL, sizes=[7])
     assert odd[0].best is None
     assert "no slice of 7 chips" in odd[0].reason
