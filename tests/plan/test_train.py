@@ -16,9 +16,11 @@ from tpuprof.plan.model import Attention, Experts, Layer, Mlp, ModelConfig
 from tpuprof.plan.peak import SPARSE_CORE
 from tpuprof.plan.train_comm import needs, network_bytes
 from tpuprof.plan.train_compute import device_of, head_time, kernel_pairs, layer_time
+from tpuprof.plan.train_explain import explain
 from tpuprof.plan.train_layout import Job, Layout, problems
 from tpuprof.plan.train_placement import Piece, cost, network_cost, place
 from tpuprof.plan.train_profile import Efficiency, assumptions, efficiency
+from tpuprof.plan.train_search import search
 from tpuprof.plan.train_step import PARTS, estimate, memory_of, offload_seconds, optimizer_bytes
 
 LAYER = Layer(512, Attention(4, 4, 128), Mlp(2048, True))
@@ -168,6 +170,33 @@ def test_collectives_of_fsdp_by_hand() -> None:
     assert once["weights"].size == 4 * layer  # updated weights in their own type
     replicas = {need.name: need for need in needs(_job(), Layout(data=4, fsdp=16))}
     assert replicas["data_gradients"].size == pytest.approx(2 * layer / 16)
+
+
+def test_the_head_is_gathered_as_often_as_layers_are() -> None:
+    def counts(zero: int) -> tuple[float, float]:
+        found = {need.name: need for need in needs(_job(), Layout(fsdp=64, zero=zero, accumulation=2))}
+        return found["head_gather"].count, found["head_scatter"].count
+
+    assert counts(3) == (4, 2)  # forward and backward of each microbatch
+    assert counts(2) == (1, 2)  # updated weights once
+    assert counts(1) == (1, 1)
+
+
+def test_layers_of_several_kinds_do_not_hide_each_others_collectives() -> None:
+    mixed = ModelConfig("tiny-mixed", (LAYER, LAYER, *MOE.layers), 1024, False)
+    layout = Layout(fsdp=16, tensor=4)
+    made = estimate(_job(mixed), layout, V5P, replace(efficiency("v5p"), overlap_weights=0.5))
+    names = [moved.name for moved in made.collectives]
+    assert names.count("fsdp_gather") == 2  # layers of two sizes
+    assert sum(made.exposed.values()) == pytest.approx(made.parts["communication"], rel=1e-12)
+    assert made.exposed["fsdp_gather"] == pytest.approx(
+        sum(moved.exposed for moved in made.collectives if moved.name == "fsdp_gather"), rel=1e-12
+    )
+    both = sum(moved.seconds for moved in made.collectives)
+    assert sum(made.hidden.values()) + sum(made.exposed.values()) == pytest.approx(both, rel=1e-12)
+    plan = search(_job(mixed), V5P, only=layout)
+    derived = explain(plan, plan.candidates[0])
+    assert derived["fsdp_gather"].value != derived["fsdp_gather-2"].value
 
 
 def test_collectives_of_activations_by_hand() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -12,6 +13,7 @@ from tpuprof.hardware import parse_slice
 from tpuprof.plan import StateTypes, load_model, remat_policy
 from tpuprof.plan.train_explain import critical_batch, explain, outcome, why
 from tpuprof.plan.train_layout import Job, Layout, problems
+from tpuprof.plan.train_ranking import ALIKE, crowding
 from tpuprof.plan.train_scaling import strong_scaling
 from tpuprof.plan.train_search import Plan, Rejected, layouts, search
 from tpuprof.plan.train_step import memory_of
@@ -28,7 +30,7 @@ def plan() -> Plan:
 
 def test_candidates_are_sorted_and_fit(plan: Plan) -> None:
     times = [one.seconds for one in plan.candidates]
-    assert times == sorted(times)
+    assert all(one <= (1 + ALIKE) * later for place, one in enumerate(times) for later in times[place:])
     assert len(times) > 20
     for one in plan.candidates:
         assert one.step.fits is True
@@ -46,11 +48,12 @@ def test_every_layout_is_a_candidate_or_has_a_reason(plan: Plan) -> None:
 
 def test_losers_say_why(plan: Plan) -> None:
     first = plan.candidates[0]
-    assert why(first, first).startswith("fastest that fits; bound by ")
+    assert "; bound by " in why(first, plan)
     for one in plan.candidates[1:]:
-        assert "slower: " in why(one, first) or "as fast as the first" in why(one, first)
+        told = ("slower: ", "as fast as the first, with ", "faster, less than estimates tell, ")
+        assert sum(word in why(one, plan) for word in told) == 1
     slow = plan.candidates[-1]
-    assert why(slow, first).startswith(f"{100 * (slow.seconds / first.seconds - 1):.1f} % slower")
+    assert why(slow, plan).startswith(f"{100 * (slow.seconds / first.seconds - 1):.1f} % slower")
 
 
 def test_only_one_layout_is_judged_as_it_is() -> None:
@@ -87,7 +90,10 @@ def test_the_layout_that_the_book_recommends_is_within_two_percent_of_the_first(
         one for one in found.candidates
         if (one.step.layout.fsdp, one.step.layout.context, one.step.layout.tensor) == (1024, 2, 4)
     ]  # fmt: skip
-    assert book[0].seconds <= 1.02 * found.candidates[0].seconds
+    assert book[0].seconds <= 1.02 * min(one.seconds for one in found.candidates)
+    # The book's mesh is the first, and in the form that leaves room.
+    assert found.candidates[0] is book[0]
+    assert crowding(book[0].step) == 0
     # And FSDP alone is impossible, as the book says: there are more chips than sequences.
     assert any(one.layout.fsdp == 8192 and "only 1024 sequences" in one.why for one in found.rejected)
 
@@ -145,7 +151,8 @@ def test_throughput_grows_with_chips_and_efficiency_falls() -> None:
     assert rates == sorted(rates)
     shares = [point.efficiency for point in fitting]
     assert shares[0] == 1.0
-    assert shares == sorted(shares, reverse=True)  # type: ignore[type-var]
+    # As far as the ranking tells layouts apart: of those that are about as fast it may take a slower one.
+    assert all(later <= one * (1 + ALIKE) for one, later in pairwise(shares) if one is not None and later is not None)
     odd = strong_scaling(job, SMALL, sizes=[7])
     assert odd[0].best is None
     assert "no slice of 7 chips" in odd[0].reason

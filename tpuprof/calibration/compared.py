@@ -240,19 +240,12 @@ def _detail(name: str, share: float, used: StepEstimate, one: StepEstimate) -> s
     if name == "compute":
         moved = {key: one.parts[key] - used.parts[key] for key in one.parts if key not in _OTHERS}
     elif name == "communication":
-        before, after = _exposed(used), _exposed(one)
+        before, after = used.exposed, one.exposed
         moved = {key: after.get(key, 0.0) - before.get(key, 0.0) for key in {**before, **after}}
     else:
         return {"waiting": "pipeline bubbles", "copies": "transfers to the host"}.get(name, "")
     most = max(moved, key=lambda key: moved[key] * (1 if share > 0 else -1), default="")
     return f"most of it {most}" if most and moved[most] * share > 0 else ""
-
-
-def _exposed(step: StepEstimate) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for moved in step.collectives:
-        found[moved.name] = found.get(moved.name, 0.0) + moved.exposed
-    return found
 
 
 def _another_job(shown: ShownRun, in_use: InUse, ratio: float | None) -> str:

@@ -50,6 +50,13 @@ class _Config(Reader):
         value = self.raw(key)
         return default if value is None else value
 
+    def expected(self, key: str) -> object:
+        """What makes a mixture: a configuration that leaves it out must not pass for a dense model."""
+        value = self.take(key)
+        if value is None:
+            raise UsageError(f"The model has no {key}.", where=self.where, why="Its type is a mixture of experts.")
+        return value
+
     def base(self, tied: bool) -> Table:
         """The keys that nearly all share."""
         made: Table = {ours: self.take(key) for key, ours in _BASE.items()}
@@ -141,8 +148,8 @@ def _qwen3(c: _Config) -> Table:
 
 def _qwen_moe(c: _Config, made: Table) -> Table:
     made |= {
-        "experts": c.take("num_experts"), "top_k": c.take("num_experts_per_tok"),
-        "d_ff_expert": c.take("moe_intermediate_size"), "moe_layer_step": c.take("decoder_sparse_step", 1),
+        "experts": c.expected("num_experts"), "top_k": c.expected("num_experts_per_tok"),
+        "d_ff_expert": c.expected("moe_intermediate_size"), "moe_layer_step": c.take("decoder_sparse_step", 1),
     }  # fmt: skip
     if c.take("mlp_only_layers"):
         raise UsageError("mlp_only_layers is not known.", where=c.where, hint="Describe the model in a TOML file.")
@@ -187,7 +194,7 @@ def _gpt2(c: _Config) -> Table:
 
 def _gpt_oss(c: _Config) -> Table:
     made = c.base(False) | {
-        "experts": c.take("num_local_experts"), "top_k": c.take("num_experts_per_tok", c.take("experts_per_token")),
+        "experts": c.expected("num_local_experts"), "top_k": c.take("num_experts_per_tok", c.take("experts_per_token")),
         "d_ff_expert": c.take("intermediate_size"), "qkv_bias": True, "out_bias": True, "mlp_bias": True,
         "router_bias": True, "sinks": True,
     }  # fmt: skip
@@ -197,8 +204,8 @@ def _gpt_oss(c: _Config) -> Table:
 
 def _deepseek(c: _Config) -> Table:
     made = c.base(False) | {
-        "attention": "mla", "mla": {key: c.take(key) for key in _MLA}, "experts": c.take("n_routed_experts"),
-        "top_k": c.take("num_experts_per_tok"), "d_ff_expert": c.take("moe_intermediate_size"),
+        "attention": "mla", "mla": {key: c.take(key) for key in _MLA}, "experts": c.expected("n_routed_experts"),
+        "top_k": c.expected("num_experts_per_tok"), "d_ff_expert": c.expected("moe_intermediate_size"),
         "shared_experts": c.take("n_shared_experts", 0), "dense_layers_first": c.take("first_k_dense_replace", 0),
         "moe_layer_step": c.take("moe_layer_freq", 1),
     }  # fmt: skip

@@ -30,29 +30,28 @@ class Limits:
     """Between what a constant must be.
 
     Args:
-        above: the lower limit itself is not allowed.
         whole: it is a count.
     """
 
     low: float
     high: float
-    above: bool = False
     whole: bool = False
 
     def text(self) -> str:
         """The range in words."""
         kind = "a whole number" if self.whole else "a number"
-        return f"{kind} {'above' if self.above else 'from'} {self.low:g} to {self.high:g}"
+        return f"{kind} from {self.low:g} to {self.high:g}"
 
     def allow(self, value: object) -> bool:
         """Whether it is such a number."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             return False
-        inside = (value > self.low if self.above else value >= self.low) and value <= self.high
-        return inside and (not self.whole or value == int(value))
+        return self.low <= value <= self.high and (not self.whole or value == int(value))
 
 
-_RATE, _SHARE, _COUNT = Limits(0, 1, above=True), Limits(0, 1), Limits(1, 1 << 20, whole=True)
+_LEAST_RATE = 1e-3
+"""Times are divided by rates: what is close to zero gives steps without end."""
+_RATE, _SHARE, _COUNT = Limits(_LEAST_RATE, 1), Limits(0, 1), Limits(1, 1 << 20, whole=True)
 _ELEMENTS = Limits(0, 1_000)
 CHIP = {
     "matmul": _RATE, "attention": _RATE, "memory": _RATE, "launch_s": Limits(0, 1e-3), "spread": Limits(0, 2),
@@ -73,7 +72,7 @@ SHARED: Mapping[str, Mapping[str, Limits]] = {
         "narrow_bytes": _ELEMENTS,
     },
     "experts": {"tile_rows": _COUNT, "gather": _RATE},
-    "collectives": dict.fromkeys(COLLECTIVE_KINDS, Limits(0, 2, above=True)),
+    "collectives": dict.fromkeys(COLLECTIVE_KINDS, Limits(_LEAST_RATE, 2)),
 }
 """Constants of all chips by table."""
 _HOST = Limits(1e6, 1e15)
@@ -166,6 +165,8 @@ def read_profile(path: Path) -> Profile:
         UsageError: a key is not known, or a value is none that the constant can have.
     """
     where = str(path)
+    if path.is_fifo():  # whose reader waits until somebody writes
+        raise InputError("The profile is no file.", where=where)
     try:
         with path.open("rb") as stream:
             data = stream.read(_MOST_BYTES + 1)

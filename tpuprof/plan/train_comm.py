@@ -100,8 +100,9 @@ def needs(job: Job, layout: Layout) -> Iterator[Need]:
             yield Need("expert_exchange", "all_to_all", ("expert",), size, 2 * passes * count * micro, "activations")
     ends = packed_bytes("bf16", model.vocab * model.width * (1 if model.tied else 2) / layout.tensor)
     if layout.fsdp > 1:
-        yield Need("head_gather", "all_gather", ("fsdp",), ends, 2.0, "weights")
-        yield Need("head_scatter", "reduce_scatter", ("fsdp",), ends, 1.0, "weights")
+        gathers, scatters = (2.0 * micro, micro) if layout.zero == 3 else (1.0, micro if layout.zero == 2 else 1)
+        yield Need("head_gather", "all_gather", ("fsdp",), ends, gathers, "weights")
+        yield Need("head_scatter", "reduce_scatter", ("fsdp",), ends, scatters, "weights")
     if layout.data > 1:
         yield Need("head_gradients", "all_reduce", ("data",), ends / layout.fsdp, 1.0, "weights")
     if layout.pipeline > 1:

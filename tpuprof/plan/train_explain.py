@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tpuprof.hardware.topology import Slice
@@ -14,6 +16,7 @@ from tpuprof.plan.train_comm import Traffic
 from tpuprof.plan.train_compute import ATTENTION_BACKWARD, device_of
 from tpuprof.plan.train_layout import Job
 from tpuprof.plan.train_profile import Efficiency, assumptions
+from tpuprof.plan.train_ranking import axes, crowding
 from tpuprof.plan.train_search import Candidate, Plan
 from tpuprof.plan.train_step import StepEstimate
 from tpuprof.units import format_percent
@@ -22,6 +25,8 @@ DAY_S = 86_400
 _HOUR_S = 3_600
 _NOTHING = 5e-4
 """A share of the step that is shown as zero."""
+_SHOWN = 5e-5
+"""The smallest difference that two decimals of a percentage show."""
 _FORMULAS = {
     "matmul": "sum of layers and microbatches of 3 * max(padded FLOPs / (e_mm * C), bytes / (e_mem * W)) + launches",
     "attention": f"(1 + {ATTENTION_BACKWARD}) * FLOPs of blocks that the mask leaves, heads padded / (e_attn * C_bf16)",
@@ -79,28 +84,52 @@ def critical_batch(job: Job, step: StepEstimate) -> float | None:
     return job.tokens * weights / step.compute if weights and step.compute else None
 
 
-def why(one: Candidate, first: Candidate) -> str:
+def why(one: Candidate, plan: Plan) -> str:
     """Why a layout is first, or what it loses to the first, in words."""
-    step = one.step
+    first = plan.candidates[0]
     if one is first:
-        hidden = sum(found.seconds - found.exposed for found in step.collectives)
-        shown = sum(found.exposed for found in step.collectives)
-        return (
-            f"fastest that fits; bound by {step.bound_by}, {format_percent(shown / step.seconds, 1)} of the step is "
-            f"exposed communication ({format_percent(hidden / step.seconds, 1)} hidden)"
-        )
+        return _why_first(first, min(plan.candidates, key=lambda other: other.seconds))
+    step = one.step
     slower = one.seconds / first.seconds - 1
+    if abs(slower) < _NOTHING:
+        return f"as fast as the first, with {_memory_beside(one, first)}"
+    if slower < 0:
+        return f"{format_percent(-slower, 1)} faster, less than estimates tell, {_beside(one, first)}"
     more = {name: value - first.step.parts[name] for name, value in step.parts.items()}
     gained = [
         name for name in sorted(more, key=lambda name: -more[name])
         if more[name] > max(0.1 * (one.seconds - first.seconds), _NOTHING * first.seconds)
     ]  # fmt: skip
     named = ", ".join(f"{name} +{format_percent(more[name] / first.seconds, 1)}" for name in gained[:3])
-    if slower < _NOTHING:
-        extra = (step.memory["total"] - first.step.memory["total"]) / 1e9
-        return f"as fast as the first, with {abs(extra):.1f} GB {'more' if extra >= 0 else 'less'} memory"
     collective = _slowest_collective(one, first)
     return f"{format_percent(slower, 1)} slower: {named or 'small differences'}{collective}"
+
+
+def _why_first(first: Candidate, fastest: Candidate) -> str:
+    step = first.step
+    hidden = sum(found.seconds - found.exposed for found in step.collectives)
+    shown = sum(found.exposed for found in step.collectives)
+    bound = (
+        f"; bound by {step.bound_by}, {format_percent(shown / step.seconds, 1)} of the step is exposed communication "
+        f"({format_percent(hidden / step.seconds, 1)} hidden)"
+    )
+    behind = first.seconds / fastest.seconds - 1
+    if first is fastest or not behind:
+        return f"fastest that fits{bound}"
+    said = f"{format_percent(behind, 2)} behind the fastest" if behind >= _SHOWN else "as fast as the fastest"
+    return f"{said}, {fastest.step.layout.text()}, {_beside(first, fastest)}{bound}"
+
+
+def _beside(one: Candidate, other: Candidate) -> str:
+    """What tells two layouts apart that are as fast."""
+    if crowding(one.step) != crowding(other.step) or axes(one.step) == axes(other.step):
+        return f"with {_memory_beside(one, other)}"
+    return "which mixes more axes" if axes(one.step) > axes(other.step) else "which mixes fewer axes"
+
+
+def _memory_beside(one: Candidate, other: Candidate) -> str:
+    extra = (one.step.memory["total"] - other.step.memory["total"]) / 1e9
+    return f"{abs(extra):.1f} GB {'more' if extra >= 0 else 'less'} memory"
 
 
 def explain(
@@ -120,7 +149,7 @@ def explain(
             {"spread": Quantity(plan.profile.spread, "fraction", plan.profile.source)}, None, (), (), TRAINING,
         ),
     }  # fmt: skip
-    for moved in step.collectives:
+    for name, moved in _named(step.collectives):
         axes = {"V": Quantity(moved.size, "B"), "count": Quantity(moved.count), "mesh": Quantity(_placed(step))}
         reached = _reached(plan.profile, moved)
         axes |= reached
@@ -129,7 +158,7 @@ def explain(
             Step("one of them", f"({timing}) / reached" if reached else timing, moved.seconds / moved.count, "s"),
             Step("exposed", "count * time * (1 - hidden share)", moved.exposed, "s"),
         )
-        found[moved.name] = Derivation(
+        found[name] = Derivation(
             moved.seconds, "s", "count * time", axes, moved.regime, (), moving, "scaling book, sharded matrices"
         )
     if step.layout.pipeline > 1:
@@ -232,9 +261,17 @@ def _placed(step: StepEstimate) -> str:
 
 
 def _slowest_collective(one: Candidate, first: Candidate) -> str:
-    before = {moved.name: moved.exposed for moved in first.step.collectives}
-    more = {moved.name: moved.exposed - before.get(moved.name, 0.0) for moved in one.step.collectives}
+    before = first.step.exposed
+    more = {name: value - before.get(name, 0.0) for name, value in one.step.exposed.items()}
     if not more:
         return ""
     name = max(more, key=lambda name: more[name])
     return f" (most of it {name})" if more[name] > 0.3 * (one.seconds - first.seconds) else ""
+
+
+def _named(collectives: Sequence[Traffic]) -> Iterator[tuple[str, Traffic]]:
+    """Each with a name of its own: layers of several kinds have collectives for the same, of other sizes."""
+    seen: Counter[str] = Counter()
+    for moved in collectives:
+        seen[moved.name] += 1
+        yield moved.name if seen[moved.name] == 1 else f"{moved.name}-{seen[moved.name]}", moved

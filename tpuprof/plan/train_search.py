@@ -1,4 +1,4 @@
-"""The search for layouts: every split of a slice that the divisors allow, those that fit ranked by time."""
+"""The search for layouts: every split of a slice that the divisors allow, those that fit ranked."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tpuprof.plan.remat import RematPolicy, remat_policy
 from tpuprof.plan.train_compute import device_of
 from tpuprof.plan.train_layout import Job, Layout, obstacles
 from tpuprof.plan.train_profile import Efficiency, efficiency
+from tpuprof.plan.train_ranking import ranked
 from tpuprof.plan.train_step import StepEstimate, estimate, memory_of
 
 POLICIES = ("no-checkpoint", "matmul-outputs-and-context", "matmul-outputs", "matmul-outputs-but-mlp", "block-inputs")
@@ -64,7 +65,7 @@ class Plan:
     """What a search found.
 
     Args:
-        candidates: that fit, the fastest first.
+        candidates: that fit, the fastest first; those that are about as fast by room and simplicity (``ranked``).
         rejected: with reasons; of equal reasons the first few.
         tried: layouts and policies that were considered.
         refused: all that were rejected.
@@ -119,8 +120,8 @@ def search(
             found.append(best)
         else:
             refused.append(reasons[-1])
-    ranked = sorted(found, key=lambda one: (one.seconds, one.step.memory["total"], one.step.layout.text()))
-    return Plan(where, job, profile, tuple(ranked), _few(refused), tried, tuple(refused))
+    order = [found[place] for place in ranked([one.step for one in found])]
+    return Plan(where, job, profile, tuple(order), _few(refused), tried, tuple(refused))
 
 
 def layouts(job: Job, where: Slice) -> Iterator[Layout]:

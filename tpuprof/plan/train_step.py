@@ -70,6 +70,22 @@ class StepEstimate:
         return sum(self.parts[name] for name in _COMPUTE)
 
     @property
+    def exposed(self) -> dict[str, float]:
+        """Seconds of collectives that add to the step, by what they are for; layers of all kinds together."""
+        return self._by_name({moved: moved.exposed for moved in self.collectives})
+
+    @property
+    def hidden(self) -> dict[str, float]:
+        """Seconds of collectives that run behind computation, by what they are for."""
+        return self._by_name({moved: moved.seconds - moved.exposed for moved in self.collectives})
+
+    def _by_name(self, seconds: Mapping[Traffic, float]) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for moved, value in seconds.items():
+            found[moved.name] = found.get(moved.name, 0.0) + value
+        return found
+
+    @property
     def fits(self) -> bool | None:
         """Whether the total is within what a program can use; null if that is not known."""
         return None if self.usable is None else self.memory["total"] <= self.usable

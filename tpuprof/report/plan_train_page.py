@@ -36,7 +36,7 @@ _REASONS = 10
 _MAP_COLUMNS = 14
 _HELP = {
     "memory": "Take more chips, or keep less: --weights bf16, --gradients bf16, --moments bf16,bf16, "
-    "--offload-optimizer, a shorter --seq, or --remat full.",
+    "--offload-optimizer, a shorter --seq, --remat full, or a larger accumulation in --mesh.",
     "batch": "Give more --batch-tokens, a shorter --seq, or fewer chips.",
     "layers": "Stages of a pipeline need layers that they divide; leave pipeline out of --mesh.",
     "heads": "Choose a tensor degree that divides the heads.",

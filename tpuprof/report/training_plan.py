@@ -70,14 +70,14 @@ def candidate_row(
         "bound_by": step.bound_by,
         "exposed_fraction": _exposed(step),
         "parts_s": dict(step.parts),
-        "exposed": {moved.name: moved.exposed for moved in step.collectives},
-        "hidden": {moved.name: moved.seconds - moved.exposed for moved in step.collectives},
+        "exposed": step.exposed,
+        "hidden": step.hidden,
         "critical_batch_tokens": critical,
         "batch_over_critical": None if not critical else one.job.tokens / critical,
         "days": paid.days,
         "cost_usd": paid.cost_usd,
         "cost_of": paid.cost_of,
-        "why": why(one, plan.candidates[0]) if plan.candidates else "",
+        "why": why(one, plan) if plan.candidates else "",
     }  # fmt: skip
 
 

@@ -46,6 +46,16 @@ def test_a_prompt_waits_for_the_matrix_unit() -> None:
     assert made.scores == pytest.approx(2 * 2 * 4 * 1024 * 1024 * (128 + 64) / 2 / 1e12)
 
 
+def test_a_short_prompt_is_computed_on_one_block_of_keys_whatever_its_length() -> None:
+    made = forward(assumed=Assumptions())
+    whole = made.prefill(4096).scores
+    for tokens in (128, 1024):
+        assert made.prefill(tokens).scores == pytest.approx(whole * tokens / 4096)
+    # Rows of queries are padded to 8; keys to the block, and not to the matrix unit and to the block.
+    assert made.prefill(1).scores < whole * 8 / 4096
+    assert made.prefill(1000).scores == pytest.approx(whole * 1000 / 4096, rel=0.02)
+
+
 def test_narrow_weights_are_read_faster_and_multiplied_at_the_wider_rate() -> None:
     narrow = forward(types=Types("int8", "int8"))
     assert narrow.decode(1, 100).total == pytest.approx(forward().decode(1, 100).total / 2)

@@ -104,7 +104,7 @@ def required(given: Given) -> tuple[str, str, float, int]:
         missing = [name for name, value in named.items() if value is None]
         raise UsageError(
             f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing.",
-            hint="Write tpuprof plan train MODEL --chip v5p --chips 64 --batch-tokens 4M --seq 4096, "
+            hint="Write tpuprof plan train MODEL --chip v5p --chips 64 --batch-tokens 4194304 --seq 4096, "
             "or start from a run with --from-run RUN.",
         )
     return model, chip, batch, sequence

@@ -14,6 +14,7 @@ from tpuprof.cli.plan.from_run import Given, against_run, asked, required, run_a
 from tpuprof.cli.plan.slices import slice_of
 from tpuprof.errors import UsageError
 from tpuprof.report.render import PLAN_FORMATS
+from tpuprof.text import plural
 
 if TYPE_CHECKING:
     from tpuprof.hardware.topology import Slice
@@ -107,9 +108,10 @@ def command(
     sequences = _sequences(batch_tokens, sequence)
     if sequences * sequence != batch_tokens:
         near = 2 ** round(log2(sequences))
+        advice = f" What splits well has many factors 2: {near:,} sequences are {near * sequence:,} tokens."
         output.note(
-            f"The batch is taken as {sequences:,} sequences, {sequences * sequence:,} tokens. "
-            f"What splits well has many factors 2: {near:,} sequences are {near * sequence:,} tokens."
+            f"The batch is taken as {plural(sequences, 'sequence')}, {sequences * sequence:,} tokens."
+            + (advice if near != sequences else "")
         )
     if price is not None:
         positive("The price", price)

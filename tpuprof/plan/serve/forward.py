@@ -256,17 +256,18 @@ class ForwardModel:
 
     def _score_time(self, layer: Layer, tokens: int, keys: int, seen: int) -> float:
         at, a, engine = self.layout, layer.attention, self.assumed.engine
-        share, peak = attention_pairs(tokens, keys, a.window) / (tokens * seen), self._attention_peak
+        share, peak, columns = attention_pairs(tokens, keys, a.window) / (tokens * seen), self._attention_peak, seen
         if engine is not None:  # its kernel computes whole blocks, masked or not, and is slow
-            share, peak = computed_keys(engine, seen) / seen, peak / self.assumed.compute * engine.attention
+            share, peak = 1.0, peak / self.assumed.compute * engine.attention
+            columns = computed_keys(engine, seen)  # not a multiple of padded keys: few keys are padded once, not twice
         if isinstance(a, Attention):
             ways = at.devices // at.heads
             rows, heads = ceil(tokens * a.group / ways), a.kv_heads // at.heads
-            pair = (Matmul(rows, seen, a.head_dim, heads), Matmul(rows, a.head_dim, seen, heads))
+            pair = (Matmul(rows, columns, a.head_dim, heads), Matmul(rows, a.head_dim, columns, heads))
             again = 0.0
         else:
             rows, heads = tokens, ceil(a.heads / at.devices)
-            pair = (Matmul(rows, seen, a.query_dim, heads), Matmul(rows, a.value_dim, seen, heads))
+            pair = (Matmul(rows, columns, a.query_dim, heads), Matmul(rows, a.value_dim, columns, heads))
             # Earlier keys and values are made again from their latent vectors; those of the chunk are in the matmuls.
             again = 2.0 * (keys - tokens) * a.kv_rank * heads * (a.nope_dim + a.value_dim)
         reading = kv_bytes_per_token(layer, self.types.cache) * seen / at.heads / self.bandwidth
