@@ -156,7 +156,8 @@ def _numbers(column: Shown, scale: Scale, values: list[Any], common: dict[str, A
         return numbers, st.column_config.NumberColumn(column.label, format="localized" if whole else "%.4g", **common)
     divisor, unit = unit_for(scale, largest)
     label = f"{column.label} ({unit})" if unit and largest else column.label  # nothing but zeros has no unit
-    return numbers / divisor, st.column_config.NumberColumn(label, format=f"%.{_digits(largest / divisor)}f", **common)
+    scaled = numbers / divisor
+    return scaled, st.column_config.NumberColumn(label, format=_format(scaled.abs()), **common)
 
 
 def unit_for(scale: Scale, largest: float) -> tuple[float, str]:
@@ -166,6 +167,13 @@ def unit_for(scale: Scale, largest: float) -> tuple[float, str]:
         return divisor / (PS_PER_S if scale == "seconds" else 1), unit
     divisor, prefix = next((step for step in _SI if largest >= step[0]), _SI[-1])
     return divisor, prefix + _UNITS.get(scale, "")
+
+
+def _format(sizes: Any) -> str:
+    """As many decimals for all, so that figures align; four figures of each where the smallest would read as zero."""
+    digits = _digits(float(sizes.max()) if sizes.notna().any() else 0.0)
+    small = bool(((sizes > 0) & (sizes < 0.5 * 10**-digits)).any())
+    return "%.4g" if small else f"%.{digits}f"
 
 
 def _digits(largest: float) -> int:
