@@ -170,10 +170,11 @@ def unit_for(scale: Scale, largest: float) -> tuple[float, str]:
 
 
 def _format(sizes: Any) -> str:
-    """As many decimals for all, so that figures align; four figures of each where the smallest would read as zero."""
+    """As many decimals for all, so that figures align, and three figures of each where the smallest would be zero."""
     digits = _digits(float(sizes.max()) if sizes.notna().any() else 0.0)
-    small = bool(((sizes > 0) & (sizes < 0.5 * 10**-digits)).any())
-    return "%.4g" if small else f"%.{digits}f"
+    present = sizes[sizes > 0]
+    needed = -math.floor(math.log10(float(present.min()))) if len(present) and math.isfinite(present.min()) else 0
+    return f"%.{max(digits, needed)}f" if needed <= digits + 1 else "%.3g"
 
 
 def _digits(largest: float) -> int:

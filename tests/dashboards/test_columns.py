@@ -11,7 +11,8 @@ from tpuprof_dashboards.columns import _format  # pyright: ignore[reportPrivateU
     ("values", "expected"),
     [
         ([77.77, 3.26, 0.0], "%.2f"),  # figures align; zero is zero
-        ([77.77, 0.0043], "%.4g"),  # 0.00 would not be true
+        ([77.77, 0.0043], "%.3f"),  # 0.00 would not be true
+        ([77.77, 0.00043], "%.3g"),
         ([0.0], "%.1f"),
         ([None, 784.1], "%.1f"),
         ([float("inf"), 1.0], "%.1f"),
