@@ -80,7 +80,7 @@ def _picture(chromium: Any, url: str, theme: str, target: Path) -> None:
 
 
 def _save(picture: Image.Image, target: Path) -> None:
-    """With the 256 colours that it has most of, which stay exact: a third as large, and only edges of letters change."""
+    """With its 256 commonest colours, which stay exact: a third as large, and only edges of letters change."""
     counted: Any = picture.getcolors(picture.width * picture.height)
     common = [color for _, color in sorted(counted, reverse=True)[:256]]
     palette = Image.new("P", (1, 1))
