@@ -41,6 +41,7 @@ MOST_ROWS = 1000
 """Rows sent to the browser at most; what is left out is said below the table."""
 _LONGEST = 300
 _ROW_PX = 35
+_LARGE = 1e5
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,8 @@ def _numbers(column: Shown, scale: Scale, values: list[Any], common: dict[str, A
             )
         return numbers * 100, st.column_config.NumberColumn(f"{column.label} (%)", format="%.2f", **common)
     if scale in ("count", "number"):
+        if largest >= _LARGE:
+            numbers = numbers.round()  # fractions of such figures say nothing, and whole ones get their commas
         whole = bool((numbers.dropna() % 1 == 0).all())
         return numbers, st.column_config.NumberColumn(column.label, format="localized" if whole else "%.4g", **common)
     divisor, unit = unit_for(scale, largest)

@@ -14,6 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image
 from playwright.sync_api import sync_playwright
 from tpuprof_dashboards.pages import PAGES
@@ -81,11 +82,13 @@ def _picture(chromium: Any, url: str, theme: str, target: Path) -> None:
 
 def _save(picture: Image.Image, target: Path) -> None:
     """With its 256 commonest colours, which stay exact: a third as large, and only edges of letters change."""
-    counted: Any = picture.getcolors(picture.width * picture.height)
-    common = [color for _, color in sorted(counted, reverse=True)[:256]]
-    palette = Image.new("P", (1, 1))
-    palette.putpalette([part for color in common for part in color])
-    picture.quantize(palette=palette, dither=Image.Dither.NONE).save(target, optimize=True)
+    pixels = np.asarray(picture)
+    colors, where, counts = np.unique(pixels.reshape(-1, 3), axis=0, return_inverse=True, return_counts=True)
+    common = colors[np.argsort(-counts, kind="stable")[:256]]
+    apart = np.abs(colors[:, None].astype(np.int16) - common[None]).sum(axis=2)
+    made = Image.fromarray(apart.argmin(axis=1).astype(np.uint8)[where].reshape(pixels.shape[:2]), "P")
+    made.putpalette(common.tobytes())
+    made.save(target, optimize=True)
 
 
 def _fill(store: Path) -> None:
