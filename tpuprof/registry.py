@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from tpuprof.analysis import FLOOR, AnalysisResult, Analyzer, Context, Evidence, Finding
+from tpuprof.text import plural
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -126,8 +127,10 @@ def _several_steps(trace: Trace) -> str | None:
     missing = _steps(trace)
     if missing is not None:
         return missing
-    count = trace.step_statistics()["count"] or 0
-    return None if count >= SEVERAL else f"There are {count} counted steps; it takes {SEVERAL} to compare them."
+    count = int(trace.step_statistics()["count"] or 0)
+    if count >= SEVERAL:
+        return None
+    return f"The run has {plural(count, 'counted step')}; it takes {SEVERAL} to compare them."
 
 
 def _several_cores(trace: Trace) -> str | None:

@@ -41,6 +41,7 @@ MOST_ROWS = 1000
 """Rows sent to the browser at most; what is left out is said below the table."""
 _LONGEST = 300
 _ROW_PX = 35
+_LARGE = 1e5
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +153,14 @@ def _numbers(column: Shown, scale: Scale, values: list[Any], common: dict[str, A
             )
         return numbers * 100, st.column_config.NumberColumn(f"{column.label} (%)", format="%.2f", **common)
     if scale in ("count", "number"):
+        if largest >= _LARGE:
+            numbers = numbers.round()  # fractions of such figures say nothing, and whole ones get their commas
         whole = bool((numbers.dropna() % 1 == 0).all())
         return numbers, st.column_config.NumberColumn(column.label, format="localized" if whole else "%.4g", **common)
     divisor, unit = unit_for(scale, largest)
     label = f"{column.label} ({unit})" if unit and largest else column.label  # nothing but zeros has no unit
-    return numbers / divisor, st.column_config.NumberColumn(label, format=f"%.{_digits(largest / divisor)}f", **common)
+    scaled = numbers / divisor
+    return scaled, st.column_config.NumberColumn(label, format=_format(scaled.abs()), **common)
 
 
 def unit_for(scale: Scale, largest: float) -> tuple[float, str]:
@@ -166,6 +170,14 @@ def unit_for(scale: Scale, largest: float) -> tuple[float, str]:
         return divisor / (PS_PER_S if scale == "seconds" else 1), unit
     divisor, prefix = next((step for step in _SI if largest >= step[0]), _SI[-1])
     return divisor, prefix + _UNITS.get(scale, "")
+
+
+def _format(sizes: Any) -> str:
+    """As many decimals for all, so that figures align, and three figures of each where the smallest would be zero."""
+    digits = _digits(float(sizes.max()) if sizes.notna().any() else 0.0)
+    present = sizes[sizes > 0]
+    needed = -math.floor(math.log10(float(present.min()))) if len(present) and math.isfinite(present.min()) else 0
+    return f"%.{max(digits, needed)}f" if needed <= digits + 1 else "%.3g"
 
 
 def _digits(largest: float) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import socket
 import sys
 
 import click
@@ -59,6 +60,8 @@ def command(
             f"{settings.logdir}. Nothing asks for a password.",
             err=True,
         )
+    if port is not None:
+        _check_port(host, port)
     sys.stdout.flush()
     sys.stderr.flush()
     os.dup2(2, 1)  # stdout is for results, and streamlit talks there
@@ -82,6 +85,26 @@ def _checked(logdir: str) -> str:
             hint="Give the log directory of a job. `tpuprof demo --logdir DIR` makes one to try with.",
         )
     return location if "://" in location else os.path.abspath(location)
+
+
+def _check_port(host: str, port: int) -> None:
+    """Says that a port is taken; streamlit would only say that it cannot have it.
+
+    Raises:
+        UsageError: something listens there, the port is not for this user, or the address is not of this machine.
+    """
+    from tpuprof.errors import UsageError
+
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        raise UsageError(
+            f"Nothing can listen on port {port} of {host}: {(error.strerror or str(error)).lower()}.",
+            hint="Leave out --port for the next free one, or end what listens there.",
+        ) from error
 
 
 def _has_screen() -> bool:

@@ -16,6 +16,9 @@ FIGURES = {
     "mfu": "Model FLOP/s utilisation: FLOPs of matmuls, convolutions and attention, recomputation left out, over what "
     "the chip could do in the time of the step.",
     "hfu": "Hardware FLOP/s utilisation: as MFU, with recomputation counted.",
+    "hbm_utilisation": "Bytes that ops read from and write to HBM, over what it could move in the time of the step.",
+    "without_cost": "Share of the step in ops of whose FLOPs and bytes nothing is known: the figures beside leave them "
+    "out.",
     "exposed": "Share of the step in which a core does nothing but communicate.",
     "hidden": "Communication behind which the core computed; it costs no time of its own.",
     "idle": "Share of the step in which nothing ran on the core.",

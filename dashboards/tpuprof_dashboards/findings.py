@@ -94,7 +94,7 @@ def show_finding(page: Page, finding: Mapping[str, Any], at: int) -> None:
     with st.container(border=True, gap="xsmall", key=f"{page.slug}.finding.{at}"):
         write_notice(
             finding["severity"], f"{finding['rule']} {finding['title']}", finding["message"], finding["suggestion"],
-            finding["impact_ps"], finding["impact_fraction"],
+            finding["impact_ps"], finding["impact_fraction"], page.trace.step_source != "none",
         )  # fmt: skip
         if place is not None and place.slug != page.slug:
             entry = PAGES[place.slug]

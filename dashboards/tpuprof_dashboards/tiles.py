@@ -11,7 +11,7 @@ import streamlit as st
 from tpuprof.text import plural
 from tpuprof.units import format_percent, format_ps
 from tpuprof_dashboards.definitions import meaning
-from tpuprof_dashboards.text import plain
+from tpuprof_dashboards.text import plain, sentence
 
 SEVERITY_ICONS = {"error": ":material/error:", "warning": ":material/warning:", "info": ":material/info:"}
 MOST_ENTRIES = 30
@@ -66,19 +66,23 @@ def show_notice(
 
 def write_notice(
     severity: str, heading: str, message: str, suggestion: str = "", impact_ps: float | None = None,
-    fraction: float | None = None,
+    fraction: float | None = None, stepped: bool = True,
 ) -> None:  # fmt: skip
-    """The same without the card around it, for cards that hold more."""
+    """The same without the card around it, for cards that hold more.
+
+    Without steps (``stepped``) the impact is of the whole recording.
+    """
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.badge(severity, icon=SEVERITY_ICONS.get(severity), color=_color(severity))
         st.markdown(f"**{plain(heading)}**", width="content")
         st.space("stretch")
         if impact_ps is not None:
-            share = f" · {format_percent(fraction)} of the step" if fraction is not None else ""
-            st.markdown(f"**{format_ps(impact_ps)}/step**{share}", width="content")
-    st.markdown(plain(message))
+            whole = "of the step" if stepped else "of what was recorded"
+            share = f" · {format_percent(fraction)} {whole}" if fraction is not None else ""
+            st.markdown(f"**{format_ps(impact_ps)}{'/step' if stepped else ''}**{share}", width="content")
+    st.markdown(sentence(message))
     if suggestion:
-        st.markdown(f":material/arrow_forward: {plain(suggestion)}")
+        st.markdown(f":material/arrow_forward: {sentence(suggestion)}")
 
 
 def show_quality(entries: Sequence[Mapping[str, Any]]) -> None:

@@ -116,7 +116,7 @@ def test_needs_of_a_whole_trace_and_of_an_empty_one(trace: Trace, tmp_path: Path
     assert reasons(trace) == {
         "breakdown": None,
         "steps": None,
-        "several_steps": "There are 3 counted steps; it takes 4 to compare them.",
+        "several_steps": "The run has 3 counted steps; it takes 4 to compare them.",
         "several_cores": "The trace holds 1 core(s): none to compare with.",
         "host_causes": None,
     }

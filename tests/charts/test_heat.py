@@ -131,5 +131,5 @@ def test_where_nothing_is_known_there_is_a_sentence(values: Any) -> None:
 def test_long_and_hostile_names() -> None:
     drawing = heat_chart([HOSTILE, "x" * 300 + "-w-17/TPU:3"], [1], [[1.0], [2.0]], "idle", BLUE)
     texts = [row["text"] for row in rows(spec_of(drawing), 1)]
-    assert all(len(text) <= 22 for text in texts)
+    assert all(len(text) <= 27 for text in texts)
     assert texts[1].endswith("-w-17/TPU:3")

@@ -43,6 +43,14 @@ def test_what_programs_need_adds_up_and_stands_under_the_capacity() -> None:
     assert spec["layer"][0]["encoding"]["x"]["scale"]["domain"][1] > 16
 
 
+def test_a_capacity_far_above_what_programs_need_is_said_and_not_drawn() -> None:
+    drawing = memory_needs_chart([program("f", GB, 0, 0, 0)], 100 * GB)
+    spec = spec_of(drawing)
+    assert layers_of(spec, "rule") == []
+    assert spec["layer"][0]["encoding"]["x"]["scale"]["domain"][1] < 2
+    assert drawing.caption.endswith("The largest is 1.0 % of the capacity.")
+
+
 def test_programs_without_figures_are_left_out() -> None:
     assert memory_needs_chart([program("f", None, 1, 1, 1), program("g", 0, 0, 0, 0)]).chart is None
     many = memory_needs_chart([program(f"f{at}", GB + at, 0, 0, 0) for at in range(30)])

@@ -55,7 +55,7 @@ def test_groups_are_bounded_and_the_total_said() -> None:
     assert len(texts(drawing, "label")) == MOST_GROUPS
     assert drawing.caption.startswith("16 of 40 groups, the one with the most exposed time first.")
     assert collective_split_chart([group("a", exposed=None, hidden=0)], "exposed").caption == (
-        "No chart: no collective with a known time."
+        "No chart: the counted steps hold no collective with a known time."
     )
 
 
@@ -76,7 +76,7 @@ def test_cores_that_wait_go_left_and_late_ones_right() -> None:
     assert drawing.caption == "2 cores, the one that cost the others most first."
     spec = themed(drawing.chart)  # type: ignore[arg-type]
     assert spec["layer"][0]["encoding"]["x"]["scale"]["domain"] == [-4, 3]
-    assert spec["layer"][0]["encoding"]["x"]["axis"]["labelExpr"] == "format(abs(datum.value), '~g')"
+    assert spec["layer"][0]["encoding"]["x"]["axis"]["labelExpr"] == "format(abs(datum.value), ',.6~g')"
 
 
 def test_of_many_cores_the_latest_and_those_that_wait_longest_are_shown() -> None:

@@ -67,11 +67,26 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 def test_the_command_starts_it_on_the_directory(started: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["dashboard", str(SAMPLES), "--no-open", "--port", "9999"]) == 0
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    assert main(["dashboard", str(SAMPLES), "--no-open", "--port", str(port)]) == 0
     (arguments,) = started
-    assert "--server.port=9999" in arguments
+    assert f"--server.port={port}" in arguments
     assert Settings.of_arguments(arguments).logdir == str(SAMPLES)
     assert capsys.readouterr().out == ""
+
+
+def test_a_port_that_is_taken_is_said(started: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        assert main(["dashboard", str(SAMPLES), "--port", str(port)]) == 2
+    said = capsys.readouterr().err
+    assert f"Nothing can listen on port {port} of 127.0.0.1: address already in use." in said
+    assert "Leave out --port for the next free one" in said
+    assert started == []
 
 
 def test_whoever_opens_it_to_others_is_warned(started: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from tpuprof.report.collective_split import (
     collectives_with,
 )
 from tpuprof.report.documents import gaps_result
-from tpuprof.report.gap_rows import GAP_COLUMNS, longest_gaps
+from tpuprof.report.gap_rows import GAP_COLUMNS, _not_known, longest_gaps  # pyright: ignore[reportPrivateUsage]
 from tpuprof.testing import TraceBuilder
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_traces"
@@ -129,3 +129,11 @@ def test_where_clocks_cannot_be_compared_the_gaps_say_why(tmp_path: Path) -> Non
     assert gaps.unknown == (
         "What the host did is not known: nothing in the trace links device work to the host call that launched it.",
     )
+
+
+def test_reasons_of_many_cores_are_one_sentence() -> None:
+    assert _not_known([]) == []
+    assert _not_known(["a"] * 3) == ["What the host did is not known: a."]
+    assert _not_known(["a 1 ms", "a 2 ms"]) == [
+        "What the host did is not known for 2 cores. For the first of them a 1 ms."
+    ]

@@ -18,6 +18,7 @@ from tpuprof.report.idle import idle_mean, idle_rows
 from tpuprof.report.key_figures import key_figures, memory_peak, slowest_times, step_figures
 from tpuprof.report.step_grid import MEASURES, step_grid
 from tpuprof.report.step_parts import step_on_core, step_parts
+from tpuprof.tables.schemas import IDLE_CAUSES
 from tpuprof.testing import TraceBuilder
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_traces"
@@ -110,6 +111,13 @@ def test_means_of_cores_and_steps_are_those_of_the_report(name: str) -> None:
     assert (mean["idle_ps"], mean["step_ps"]) == pytest.approx((breakdown["parts"]["idle_ps"], breakdown["step_ps"]))
     by_core = idle_rows(trace)
     assert np.mean([row["idle_ps"] for row in by_core]) == pytest.approx(mean["idle_ps"])
+    for row in [*by_core, {**mean, **{f"idle_{name}": ps for name, ps in mean["idle_causes"].items()}}]:
+        known = [row[f"idle_{cause}_ps"] for cause in IDLE_CAUSES]
+        if None in known:
+            left = row["idle_ps"] - sum(ps for ps in known if ps is not None)
+            assert row["idle_not_known_ps"] == pytest.approx(left)
+        else:
+            assert row["idle_not_known_ps"] is None
     assert [row["idle_ps"] for row in by_core] == sorted((row["idle_ps"] for row in by_core), reverse=True)
     bars = step_parts(trace)
     assert np.mean([bar["parts"]["matmul_ps"] for bar in bars]) == pytest.approx(breakdown["parts"]["matmul_ps"])

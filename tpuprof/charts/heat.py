@@ -27,12 +27,12 @@ MOST_COLUMNS = 120
 PICKED = "picked"
 """The selection parameter of the chart: a click gives ``device`` and ``step`` of the cell."""
 _LEFT, _RIGHT, _TOP, _BOTTOM = 190, 14, 58, 40
-_NAME = 22
+_NAME = 27
 _SATURATED = 0.98
 """Colours end at this quantile, if what lies above it is far above: one step that compiles would leave no contrast."""
 _FAR = 1.5
 _TICKS = 4
-_PALEST = 0.08
+_PALEST = 0.14
 _TICK_WIDTH = 84
 
 

@@ -34,6 +34,8 @@ NEEDS = {
 }
 """What a program needs memory for: its label, and the part of the palette whose colour it borrows."""
 _HEIGHT, _TOP, _BOTTOM = 220, 30, 46
+_NEAR = 4
+"""A capacity more than so many times what is in use is said, not drawn."""
 
 
 def memory_needs_chart(programs: Sequence[Mapping[str, Any]], capacity_bytes: float | None = None) -> Drawing:
@@ -41,7 +43,7 @@ def memory_needs_chart(programs: Sequence[Mapping[str, Any]], capacity_bytes: fl
 
     Args:
         programs: ``module`` and ``arguments_bytes`` … of one memory: rows of table `memory_summary`.
-        capacity_bytes: of that memory of one device; a line where it is known.
+        capacity_bytes: of that memory of one device; a line where a program comes near it.
 
     Raises:
         MissingDependencyError: altair is not installed.
@@ -54,8 +56,9 @@ def memory_needs_chart(programs: Sequence[Mapping[str, Any]], capacity_bytes: fl
 
     known.sort(key=lambda row: -sum(row[1].values()))
     shown = known[:MOST_PROGRAMS]
-    capacity = number(capacity_bytes)
-    most = max(sum(shown[0][1].values()), capacity or 0.0)
+    largest, whole = sum(shown[0][1].values()), number(capacity_bytes)
+    capacity = whole if whole and whole <= _NEAR * largest else None  # far from it nothing of the bars would be seen
+    most = max(largest, capacity or 0.0)
     scale, unit = size_unit(most)
     rows: list[dict[str, Any]] = []
     for at, (row, parts) in enumerate(shown):
@@ -89,6 +92,8 @@ def memory_needs_chart(programs: Sequence[Mapping[str, Any]], capacity_bytes: fl
         layers += level_layers(capacity / scale, f"capacity {format_bytes(capacity)}", "x", extent, height)
     caption = f"{len(shown)} largest of {len(known):,} programs. " if len(known) > len(shown) else ""
     caption += "Results that reuse the memory of arguments are counted once."
+    if whole and not capacity:
+        caption += f" The largest is {format_percent(largest / whole, 1)} of the capacity."
     return Drawing(framed(layers, height, left, right, top, _BOTTOM, "memoryneeds"), caption)
 
 
@@ -116,7 +121,7 @@ def memory_curve_chart(points: Sequence[Mapping[str, Any]], positions: int, capa
 
     peak = max(known, key=lambda point: (point["size"], -point["at"]))
     capacity = number(capacity_bytes)
-    near = capacity if capacity and capacity <= 4 * peak["size"] else None
+    near = capacity if capacity and capacity <= _NEAR * peak["size"] else None
     scale, unit = size_unit(peak["size"])
     last = max(float(positions), known[-1]["at"] + 1)
     rows = [

@@ -80,7 +80,7 @@ def pareto_chart(
     y_scale = alt.Scale(domain=[0, max(ys) * 1.12], nice=False)
     what = "time per token" if key == "tpot_s" else "time to the first token"
     x = alt.X("x:Q", scale=x_scale, axis=alt.Axis(title=f"{what} ({unit}, log scale)", values=log_ticks(low, high),
-                                                  format=",~g"))  # fmt: skip
+                                                  format=",.6~g"))  # fmt: skip
     y = alt.Y("y:Q", scale=y_scale, axis=alt.Axis(title="tokens/s per chip", tickCount=6, titlePadding=12))
     slices = list(dict.fromkeys(row["slice"] for row in every))
     tones = [LOOKS[_SERIES[at] if at < len(_SERIES) else _OTHER].light for at in range(len(slices))]

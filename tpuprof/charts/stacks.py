@@ -26,6 +26,7 @@ PICKED = "picked"
 """The selection parameter of these charts: a click gives ``key`` of the bar."""
 LEFT, RIGHT, _BOTTOM, _ROW = 230, 118, 46, 24
 _NAME = 33
+_TICKS = ",.6~g"  # vega picks the figures of a bare "~g" itself, and writes 10 as 1e+1
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,9 @@ def stacked(bars: Sequence[Bar], pieces: Sequence[Piece], title: str, name: str)
     columns = legend_columns([pieces[at].label for at in present], WIDTH - LEFT - RIGHT)
     lines = -(-len(present) // columns) if len(pieces) > 1 else 0
     y = alt.Y("row:O", axis=None, scale=alt.Scale(domain=list(range(len(bars))), paddingInner=0.3))
-    axis = alt.Axis(title=f"{title} ({unit})", tickCount=6, format="~g")
+    axis = alt.Axis(title=f"{title} ({unit})", tickCount=6, format=_TICKS)
     if left < 0:  # both directions are times
-        axis = alt.Axis(title=f"{title} ({unit})", tickCount=6, labelExpr="format(abs(datum.value), '~g')")
+        axis = alt.Axis(title=f"{title} ({unit})", tickCount=6, labelExpr=f"format(abs(datum.value), '{_TICKS}')")
     x = alt.X("x:Q", axis=axis, scale=alt.Scale(domain=[left / scale, right / scale], nice=False))
     color = alt.Color(
         "piece:N",

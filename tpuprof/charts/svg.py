@@ -113,7 +113,9 @@ def _kept(source: ElementTree.Element, theme: Theme) -> ElementTree.Element | No
 def _is_empty(element: ElementTree.Element) -> bool:
     if element.tag == "g":
         return not len(element)
-    return element.tag == "path" and element.get("d", "") in ("", "M0,0h0v0h0Z")
+    path = element.get("d", "")
+    # The frame of a legend without entries is as wide as the largest number is below zero.
+    return element.tag == "path" and (path in ("", "M0,0h0v0h0Z") or "e+308" in path)
 
 
 def _take_colors_from_page(element: ElementTree.Element) -> None:

@@ -42,7 +42,7 @@ def collective_split_chart(groups: Sequence[Mapping[str, Any]], split: str) -> D
     rows = [(group, [_size(group, key) for key, _ in pieces]) for group in groups]
     known = [(group, sizes) for group, sizes in rows if sum(sizes) > 0]
     if not known:
-        return Drawing(None, "No chart: no collective with a known time.")
+        return Drawing(None, "No chart: the counted steps hold no collective with a known time.")
     need_charts()
     bars: list[Bar] = []
     for group, sizes in known[:MOST_GROUPS]:

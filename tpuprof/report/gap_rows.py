@@ -87,17 +87,25 @@ def _host_facts(trace: Trace, gaps: pd.DataFrame) -> tuple[dict[int, dict[str, A
     for name in dict.fromkeys(names.tolist()):  # the hosts of the longest gaps first
         by_host.setdefault(cores[name].record.device.host, []).append(name)
     found: dict[int, dict[str, Any]] = {}
-    unknown: dict[str, None] = {}
+    apart: list[str] = []
+    left_out: list[str] = []
     for at, (host, devices) in enumerate(by_host.items()):
         comparable = [cores[device] for device in devices if cores[device].clocks.reason is None]
-        for device in devices:
-            if (reason := cores[device].clocks.reason) is not None:
-                unknown[f"What the host did is not known: {reason}."] = None
+        apart += [reason for device in devices if (reason := cores[device].clocks.reason) is not None]
         if at >= MOST_HOSTS:
-            unknown[f"Only the {MOST_HOSTS} hosts with the longest gaps were looked at."] = None
+            left_out = [f"Only the {MOST_HOSTS} hosts with the longest gaps were looked at."]
         elif comparable:
             found |= _of_host(trace, host, comparable, gaps, names)
-    return found, tuple(unknown)
+    return found, (*_not_known(apart), *left_out)
+
+
+def _not_known(reasons: Sequence[str]) -> list[str]:
+    """One sentence for all cores: their reasons often differ in a number alone."""
+    if not reasons:
+        return []
+    if len(set(reasons)) == 1:
+        return [f"What the host did is not known: {reasons[0]}."]
+    return [f"What the host did is not known for {len(reasons)} cores. For the first of them {reasons[0]}."]
 
 
 def _of_host(

@@ -17,7 +17,7 @@ _CAUSES = [f"idle_{cause}_ps" for cause in IDLE_CAUSES]
 
 def idle_mean(trace: Trace, step: int | None = None, device: str = "") -> dict[str, Any] | None:
     """Idle time as the mean over counted steps and cores: ``idle_ps``, ``step_ps`` and ``idle_causes`` as in the
-    report's breakdown; null if nothing counts.
+    report's breakdown, and ``idle_not_known_ps``, what no known cause explains; null if nothing counts.
 
     Args:
         trace: the run.
@@ -36,19 +36,28 @@ def idle_mean(trace: Trace, step: int | None = None, device: str = "") -> dict[s
         "step_ps": row["duration_ps"],
         "idle_ps": row["idle_ps"],
         "idle_causes": {name.removeprefix("idle_"): row[name] for name in _CAUSES},
+        "idle_not_known_ps": _not_known(row),
     }
 
 
 def idle_rows(trace: Trace) -> list[dict[str, Any]]:
     """Mean idle time per counted step by core and cause, in ps, the most idle core first.
 
-    ``idle_ps`` and one ``idle_<cause>_ps`` per cause, null where it is not known for all of the core's steps.
+    ``idle_ps``, one ``idle_<cause>_ps`` per cause, null where it is not known for all of the core's steps, and
+    ``idle_not_known_ps``, what is left then; null where all causes are known.
     """
     rows = _counted(trace)
     if not len(rows):
         return []
     found = records(_means(rows, "device")[["device", "idle_ps", *_CAUSES]])
-    return sorted(found, key=lambda row: (-row["idle_ps"], row["device"]))
+    rows_of_cores = [{**row, "idle_not_known_ps": _not_known(row)} for row in found]
+    return sorted(rows_of_cores, key=lambda row: (-row["idle_ps"], row["device"]))
+
+
+def _not_known(row: dict[str, Any]) -> float | None:
+    """The idle time that no known cause explains; null where all causes are known."""
+    known = [row[name] for name in _CAUSES if row[name] is not None]
+    return None if len(known) == len(_CAUSES) else max(0.0, row["idle_ps"] - sum(known))
 
 
 def _counted(trace: Trace) -> pd.DataFrame:

@@ -158,12 +158,22 @@ UNKNOWN_MEMORY = {
 
 
 def _programs(trace: Trace) -> list[dict[str, Any]]:
-    """The rows of `memory_summary`; the program with the largest need in one memory first, its memories together."""
+    """The rows of `memory_summary`; the program with the largest need in one memory first, its memories together.
+
+    Of programs whose need is not known, the one that ran longest comes first.
+    """
     rows = records(trace.memory_summary)
     largest: dict[str, int] = {}
     for row in rows:
         largest[row["module"]] = max(largest.get(row["module"], -1), row["total_bytes"] or 0)
-    return sorted(rows, key=lambda row: (-largest[row["module"]], row["module"], -(row["total_bytes"] or 0)))
+    ran = trace.modules.groupby("module", observed=True)["duration_ps"].sum()
+    longest = {str(module): int(ps) for module, ps in ran.items()}
+    return sorted(
+        rows,
+        key=lambda row: (
+            -largest[row["module"]], -longest.get(row["module"], 0), row["module"], -(row["total_bytes"] or 0)
+        ),
+    )  # fmt: skip
 
 
 def memory_capacity(trace: Trace, hardware: RunHardware) -> tuple[float, str] | None:

@@ -149,7 +149,10 @@ def _table(page: Page, rows: list[dict[str, Any]]) -> None:
     unknown = [row for row in rows if row["predicted_ps"] is None]
     if unknown:
         reason = next((row["prediction_reason"] for row in unknown if row["prediction_reason"]), None)
-        why = f" {plain(reason)}" if reason else ""
+        why = ""
+        if reason:  # what follows its first sentence is of the command line
+            why = f" {plain(reason.partition('. ')[0].removesuffix('.'))}."
+            why += " Page Roofline takes a chip or peaks." if page.roofline.hardware.chip is None else ""
         st.caption(
             f"For {len(unknown):,} of {plural(len(rows), 'collective')} what they should take is not known.{why}"
         )

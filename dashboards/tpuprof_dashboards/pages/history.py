@@ -68,7 +68,7 @@ def render(page: Page) -> None:
         for value in series[chosen]["values"]:
             value["name"] = names.get(value["run"])
         verdict = series[chosen]["verdict"]
-        sentences = change_sentences(found[chosen])
+        sentences = [text[:1].upper() + text[1:] for text in reversed(change_sentences(found[chosen]))]  # newest first
         _TONES.get(verdict, st.warning)(
             f"**{verdict.replace('_', ' ').capitalize()}.** " + "  \n".join(plain(text) for text in sentences)
         )

@@ -43,6 +43,7 @@ _CORES = (
     Shown("device", "core", pinned=True),
     Shown("idle_ps", "idle", help="Mean idle time per counted step."),
     *(Shown(f"idle_{cause}_ps", cause.replace("_", " "), help=IDLE_MEANINGS[cause]) for cause in IDLE_CAUSES),
+    Shown("idle_not_known_ps", "not known", help="Idle time that no known cause explains."),
 )
 
 
@@ -80,6 +81,9 @@ def _tiles(mean: dict[str, Any], causes: list[tuple[str, float]], gaps: Gaps, pe
     idle, step = mean["idle_ps"], mean["step_ps"]
     longest = gaps.rows[0] if gaps.rows else None
     cause = (causes[0][0], f"{format_ps(causes[0][1])} {per}") if causes else ("n/a", "no cause is known")
+    unknown = mean["idle_not_known_ps"]
+    if causes and unknown and unknown > causes[0][1]:
+        cause = ("n/a", f"{format_ps(unknown)} {per} not known")
     return [
         Tile("idle", "Idle", format_percent(idle / step if step else None, 1), f"{format_ps(idle)} {per}"),
         Tile("idle_cause", "Largest cause", *cause),

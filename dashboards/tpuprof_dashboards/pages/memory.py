@@ -229,7 +229,7 @@ def _several(page: Page, programs: list[dict[str, Any]], row: dict[str, Any]) ->
             ("memory needs", page.hardware), lambda: memory_needs_chart(main, capacity[0] if capacity else None)
         )
         show_chart(page, drawing, "memory.needs")
-    shown = [{**each, "reason": (each["reason"] or "").replace("_", " ") or None} for each in programs]
+    shown = [{**each, "reason": UNKNOWN_MEMORY.get(each["reason"] or "", each["reason"])} for each in programs]
     pick_table(
         shown, _PROGRAMS, "memory.programs", lambda each: {"module": each["module"], "space": each["memory_space"]},
         picked=programs.index(row), height=height_for(len(shown), 8),

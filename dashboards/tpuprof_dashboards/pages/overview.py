@@ -43,8 +43,10 @@ def render(page: Page) -> None:
     what = f"{'The mean step' if stepped else 'What was recorded'}, {format_ps(report['breakdown'].get('step_ps'))}"
     st.caption(plain(f"{what}: {breakdown_basis(report)}."))
     _findings(page, report)
-    chosen = page.choice("chart", "Where the time goes", {"step": "Step by step", "device": "Core by core",
-                                                          "ladder": "Ladder to the ideal step"})  # fmt: skip
+    charts = {"step": "Step by step", "device": "Core by core", "ladder": "Ladder to the ideal step"}
+    if not stepped:
+        del charts["step"]  # what was recorded as a whole is drawn above
+    chosen = page.choice("chart", "Where the time goes", charts)
     if chosen == "ladder":
         rungs = ladder_rows(report)  # they depend on the hardware, which need not be the trace's
         drawing = page.selection.derived(("overview.ladder", str(rungs)), lambda: ladder_chart(rungs))
@@ -57,8 +59,7 @@ def render(page: Page) -> None:
     else:
         drawing = page.selection.derived("overview.steps", lambda: step_parts_chart(step_parts(page.trace)))
         show_chart(page, drawing, "overview.steps")
-        if stepped:
-            page.link("steps", "How steps differ: Steps & stragglers", ":material/bar_chart:")
+        page.link("steps", "How steps differ: Steps & stragglers", ":material/bar_chart:")
     for note in side_notes(report):
         st.caption(plain(note))
 
@@ -81,14 +82,15 @@ def _findings(page: Page, report: dict[str, Any]) -> None:
 def _tiles(page: Page, report: dict[str, Any]) -> list[Tile]:
     figures, roofline = key_figures(page.trace, report), report["roofline"]
     hidden, p95 = figures["hidden_ps"], figures["p95_ps"]
+    whole = "of the step" if figures["p50_ps"] is not None else "of what was recorded"
     return [
         _step_tile(figures, f"p95 {format_ps(p95)}" if p95 else ""),
         Tile("mfu", "MFU", _percent(roofline.get("mfu")), _mfu_note(roofline), roofline.get("reason") or ""),
-        Tile("compute", "Compute", _percent(figures["compute_fraction"]), "of the step"),
+        Tile("compute", "Compute", _percent(figures["compute_fraction"]), whole),
         Tile("exposed", "Exposed comm.", _percent(figures["exposed_fraction"]),
              f"hidden {format_ps(hidden)}" if hidden is not None else ""),
         Tile("wait", "Waiting", _percent(figures["wait_fraction"]), "incl. exposed comm."),
-        Tile("idle", "Idle", _percent(figures["idle_fraction"]), "of the step"),
+        Tile("idle", "Idle", _percent(figures["idle_fraction"]), whole),
         Tile("memory_peak", "Memory peak", format_bytes(figures["memory_peak_bytes"]),
              "unknown" if figures["memory_peak_bytes"] is None else "of one program", figures["memory_reason"] or ""),
     ]  # fmt: skip

@@ -22,7 +22,7 @@ from tpuprof_dashboards.op_panel import show_op
 from tpuprof_dashboards.op_rows import find_op, op_table, searched, select_op
 from tpuprof_dashboards.page import Page, update
 from tpuprof_dashboards.picking import generation, pick_table, remember
-from tpuprof_dashboards.text import code, plain, shortened
+from tpuprof_dashboards.text import code, plain, sentence, shortened
 from tpuprof_dashboards.tiles import Tile, show_tiles
 
 _OPS = (
@@ -70,7 +70,7 @@ def render(page: Page) -> None:
     show_inputs(page)
     for entry in roofline.quality:
         if entry.severity != "info":
-            st.warning(plain(entry.message))
+            st.warning(sentence(entry.message))
     section = page.selection.derived(("roofline section", page.hardware), lambda: roofline_section(page.roofline))
     if roofline.hardware.chip is None:
         why = roofline.hardware.reason.partition(". ")[0].removesuffix(".")  # what follows is of the command line

@@ -78,7 +78,8 @@ def render(page: Page) -> None:
     elif page.trace.step_source != "none":
         show_empty("No step counts in this selection.", "Steps that the edge of the capture cut are left out.")
     step, device = step_and_device(page, show_chips(page, ("step", "device")))
-    _heat(page, step, device)
+    if page.trace.step_source != "none":
+        _heat(page, step, device)
     if step is not None or device:
         _detail(page, step, device)
     _stragglers(page)

@@ -147,7 +147,7 @@ function paintHeads(context, scene) {
       caret(context, 9, y + line.height / 2, line.open, theme.soft);
       context.fillStyle = theme.ink;
       context.font = `600 12px ${theme.font}`;
-      context.fillText(scene.fitter.fit(context, line.group.name, (line.sketched ? scene.gutter : width) - 28), 20, y + line.height / 2 + 0.5);
+      context.fillText(scene.fitter.fitCore(context, line.group.name, (line.sketched ? scene.gutter : width) - 28), 20, y + line.height / 2 + 0.5);
       if (line.group.note && !line.sketched) {
         const x = 28 + context.measureText(line.group.name).width;
         context.fillStyle = theme.soft;

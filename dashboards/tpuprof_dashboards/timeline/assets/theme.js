@@ -84,6 +84,19 @@ export class Fitter {
     return text;
   }
 
+  /** As `fit` for the name of a core: shortened without losing what differs, often the end of its host's name. */
+  fitCore(context, name, room) {
+    if (this.fit(context, name, room) === name) return name;
+    const text = name.replace(/^\/device:/, "");
+    if (this.fit(context, text, room) === text) return text;
+    const head = this.fit(context, text, room * 0.6);
+    let left = room * 0.95 - context.measureText(head).width;
+    let at = text.length;
+    while (at > 0 && (left -= this.width(context, text[at - 1])) >= 0) at--;
+    if (/[\udc00-\udfff]/.test(text[at] ?? "")) at++; // half of a character
+    return head + text.slice(at);
+  }
+
   width(context, character) {
     let width = this.widths.get(character);
     if (width === undefined) {
