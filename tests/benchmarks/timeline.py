@@ -88,11 +88,11 @@ def timed(calls: list[Callable[[], object]]) -> str:
     return f"{np.median(spent):.1f} (longest {max(spent):.1f})"
 
 
-def redraws(events: int, chromium: Path) -> str:
+def redraws(events: int) -> str:
     """Times of redraws in a browser while one zooms, moves and scrolls, and how long answers take."""
     from tests.timeline.driving import opened
 
-    with opened(chromium, model=f"made:{events}") as page:
+    with opened(model=f"made:{events}") as page:
         spent: list[float] = []
         waited: list[float] = []
         box = page.locator(".stage").bounding_box()

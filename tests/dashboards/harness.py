@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -71,20 +71,27 @@ class Dashboard:
 @contextmanager
 def dashboard(logdir: Path | str, *options: str, log: Path | None = None) -> Iterator[Dashboard]:
     """A dashboard on loopback, by the command that people use; ended afterwards."""
+    command = "import sys; from tpuprof_dashboards.command import command; command(sys.argv[1:])"
+    arguments = ["-c", command, str(logdir), "--no-open", *options, "--port"]
+    with served(lambda port: [*arguments, str(port)], log) as port:
+        yield Dashboard(port)
+
+
+@contextmanager
+def served(arguments: Callable[[int], list[str]], log: Path | None = None) -> Iterator[int]:
+    """The port of a streamlit server that Python runs with the arguments for it; ended afterwards."""
     port = _free_port()
     paths = [str(ROOT / name) for name in ("", "analyzers", "dashboards")]
-    command = "import sys; from tpuprof_dashboards.command import command; command(sys.argv[1:])"
-    arguments = [str(logdir), "--port", str(port), "--no-open", *options]
     with open(log or os.devnull, "wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-c", command, *arguments],
+            [sys.executable, *arguments(port)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
             stdout=output,
             stderr=subprocess.STDOUT,
         )
         try:
             _wait(port, process)
-            yield Dashboard(port)
+            yield port
         finally:
             process.terminate()
             process.wait(20)

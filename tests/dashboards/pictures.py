@@ -12,12 +12,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import sync_playwright
 from tpuprof_dashboards.pages import PAGES
 
 from tests.dashboards.harness import SAMPLES, dashboard, pair, settled
 from tests.history import made
-from tests.services import browser as service
+from tests.services import browser
 from tpuprof.history import Store
 
 TARGET = Path(__file__).parents[2] / "docs" / "images" / "dashboard"
@@ -40,13 +39,12 @@ def main() -> None:
     """Makes the pictures of the pages that are named, or of all."""
     wanted = sys.argv[1:] or list(PAGES)
     TARGET.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as place, browser.launched() as chromium:
         logs, store = Path(place) / "logs", Path(place) / "history.db"
         for sample in ("cpu_demo", "tpu_loop_async", "tpu_two_hosts"):
             shutil.copytree(SAMPLES / sample, logs, dirs_exist_ok=True)
         pair(logs)
         _fill(store)
-        chromium = playwright.chromium.launch(executable_path=service.find(), args=["--no-sandbox"])
         with dashboard(logs, "--store", str(store)) as running:
             for slug in wanted:
                 for theme in ("light", "dark") if slug in DARK else ("light",):
@@ -54,7 +52,6 @@ def main() -> None:
                     url = running.url("" if PAGES[slug].default else slug, **QUERIES.get(slug, {"run": RUN}))
                     _picture(chromium, url, theme, TARGET / f"{name}.png")
                     print(f"{name}.png")
-        chromium.close()
 
 
 def _picture(chromium: Any, url: str, theme: str, target: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import tpuprof
 from tests.dashboards.harness import SAMPLES, charts, page_test, problems, texts
-from tests.dashboards.odd_runs import HOSTILE, ODD
+from tests.dashboards.odd import HOSTILE, ODD
 from tpuprof.report import build_report
 from tpuprof.units import format_percent
 

@@ -8,7 +8,6 @@ import pytest
 
 import tpuprof
 from tests.dashboards.harness import SAMPLES, page_test, problems, texts
-from tests.dashboards.odd import empty_run, hostile_run
 from tests.hlo.buffer_helper import PADDED
 from tests.tables.test_memory import F, buffers_of, trace_of
 from tpuprof.report.memory import UNKNOWN_MEMORY
@@ -63,11 +62,11 @@ def test_it_says_why_nothing_is_known(name: str) -> None:
     assert UNKNOWN_MEMORY["buffers_missing"].partition(";")[0] in texts(test).replace("\\", "")
 
 
-def test_odd_runs_and_garbage(tmp_path: Path) -> None:
-    test = page_test("memory", empty_run(tmp_path / "a"))
+def test_odd_runs_and_garbage(odd: Path) -> None:
+    test = page_test("memory", odd, run="no_devices")
     assert problems(test) == []
     assert "No program ran" in texts(test)
-    assert problems(page_test("memory", hostile_run(tmp_path / "b"))) == []
+    assert problems(page_test("memory", odd, run="hostile_ops")) == []
     test = page_test("memory", RUN, module="no(1)", space="x", by="?", op="<b>", scope="")
     assert problems(test) == []
     assert "Peak" in texts(test)

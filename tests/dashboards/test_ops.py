@@ -11,7 +11,7 @@ from tpuprof_dashboards.text import plain
 
 import tpuprof
 from tests.dashboards.harness import SAMPLES, page_test, problems, texts
-from tests.dashboards.odd import HOSTILE, empty_run, hostile_run, many_ops
+from tests.dashboards.odd import HOSTILE, many_ops
 from tpuprof.report import build_report
 from tpuprof.roofline import roofline
 from tpuprof.roofline.table import bound
@@ -139,10 +139,9 @@ def test_many_ops_are_cut_with_the_total_said(tmp_path: Path) -> None:
     assert "The first 1,000 of 1,500 rows" in texts(test)
 
 
-def test_hostile_names_are_text(tmp_path: Path) -> None:
-    run = hostile_run(tmp_path)
+def test_hostile_names_are_text(odd: Path) -> None:
     for params in ({}, {"op": f"{HOSTILE}.1", "view": "hlo"}, {"by": "source"}, {"scope": HOSTILE}):
-        test = page_test("ops", run, **params)
+        test = page_test("ops", odd, run="hostile_ops", **params)
         assert problems(test) == []
         written = "\n".join(element.value for kind in ("markdown", "caption", "subheader", "info", "warning")
                             for element in getattr(test, kind))  # fmt: skip
@@ -152,8 +151,8 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
         assert "](javascript" not in obeyed
 
 
-def test_empty_runs_and_garbage_are_sentences(tmp_path: Path) -> None:
-    test = page_test("ops", empty_run(tmp_path))
+def test_empty_runs_and_garbage_are_sentences(odd: Path) -> None:
+    test = page_test("ops", odd, run="no_devices")
     assert problems(test) == []
     assert "no device work" in texts(test)
     garbage = {

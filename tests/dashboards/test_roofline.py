@@ -8,7 +8,6 @@ import pytest
 
 import tpuprof
 from tests.dashboards.harness import SAMPLES, page_test, problems, texts
-from tests.dashboards.odd import empty_run, hostile_run
 from tpuprof.report import build_report
 from tpuprof.roofline import HardwareOptions, roofline
 from tpuprof.units import format_percent
@@ -76,11 +75,11 @@ def test_a_selected_op_shows_its_bound() -> None:
     assert "No execution can take less than" in texts(test)
 
 
-def test_odd_runs_are_sentences(tmp_path: Path) -> None:
-    test = page_test("roofline", empty_run(tmp_path / "a"))
+def test_odd_runs_are_sentences(odd: Path) -> None:
+    test = page_test("roofline", odd, run="no_devices")
     assert problems(test) == []
     assert "no device work" in texts(test)
-    test = page_test("roofline", hostile_run(tmp_path / "b"), op="nothing", table="x", scope="\u202e")
+    test = page_test("roofline", odd, run="hostile_ops", op="nothing", table="x", scope="\u202e")
     assert problems(test) == []
     assert "There is no op" in texts(test)
 

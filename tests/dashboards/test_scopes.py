@@ -10,7 +10,7 @@ from tpuprof_dashboards.flame import MOST_NODES, flame_data
 
 import tpuprof
 from tests.dashboards.harness import SAMPLES, page_test, problems, texts
-from tests.dashboards.odd import HOSTILE, empty_run, hostile_run
+from tests.dashboards.odd import HOSTILE
 from tpuprof.report.plain import records
 from tpuprof.report.scopes import flame_nodes
 from tpuprof.units import format_ps
@@ -56,14 +56,14 @@ def test_what_the_browser_gets_is_bounded_plain_and_adds_up() -> None:
     assert flame_data(nodes, "dark")["kinds"] != data["kinds"]
 
 
-def test_hostile_empty_and_unknown_scopes(tmp_path: Path) -> None:
-    test = page_test("scopes", hostile_run(tmp_path / "a"))
+def test_hostile_empty_and_unknown_scopes(odd: Path) -> None:
+    test = page_test("scopes", odd, run="hostile_ops")
     assert problems(test) == []
-    test = page_test("scopes", tmp_path / "a", scope=HOSTILE)
+    test = page_test("scopes", odd, run="hostile_ops", scope=HOSTILE)
     assert problems(test) == []
-    data = flame_data(flame_nodes(records(tpuprof.load(tmp_path / "a").scopes), 10), "light")
+    data = flame_data(flame_nodes(records(tpuprof.load(odd, run="hostile_ops").scopes), 10), "light")
     assert not {"\x1b", "\u202e"} & set("".join(node["name"] for node in data["nodes"]))
-    test = page_test("scopes", empty_run(tmp_path / "b"))
+    test = page_test("scopes", odd, run="no_devices")
     assert problems(test) == []
     assert "no device work" in texts(test)
     test = page_test("scopes", RUN, scope="no/such/scope", rows="?")
