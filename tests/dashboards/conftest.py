@@ -35,8 +35,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def screen(chromium: Any) -> Iterator[Callable[..., Any]]:
-    """Opens tabs of a width and a theme; the test fails if a console complains, a dialog opens, or a request leaves this
-    machine."""
+    """Opens tabs of a width and a theme; the test fails if a console complains or a request leaves this machine."""
     wrong: list[str] = []
     contexts: list[Any] = []
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from tpuprof.testing import Program, TraceBuilder
 
-HOSTILE = "<img src=x onerror=alert(1)>[a](javascript:alert(1)) **b** $x$ `c` :red[d] :material/bug: \x1b[31m\u202e"
-"""What a name from a trace can hold: HTML, Markdown, LaTeX, streamlit's own marks, and what steers terminals."""
+HOSTILE = "<img src=x onerror=alert(1)>[a](javascript:alert(1)) **b** $x$ `c` :red[d]"
+"""What a name from a trace can hold: HTML, Markdown, LaTeX and streamlit's own marks. A host can have it too."""
+WILD = f"{HOSTILE} :material/bug: \x1b[31m\u202e"
+"""The same with what no file can be called: icons, and what steers terminals and the direction of writing."""
 ODD = ("no_devices", "no_steps", "one_step", "hostile")
 
 _HLO = """\
@@ -43,10 +45,10 @@ def write_hostile_ops(logdir: Path) -> None:
     ops, scopes, kinds and source lines."""
     builder = TraceBuilder()
     builder.session = "hostile_ops"
-    ops = builder.add_host("hostA").add_tpu(0, HOSTILE).add_line("XLA Ops")
+    ops = builder.add_host("hostA").add_tpu(0, WILD).add_line("XLA Ops")
     for at in range(6):
-        meta = {"hlo_category": HOSTILE, "tf_op": f"jit(f)/{HOSTILE}/dot", "source": f"{HOSTILE}.py:3"}
-        ops.event(f"{HOSTILE}.{at % 3}", at * 100, 80, text=f"%{HOSTILE}", meta=meta)
+        meta = {"hlo_category": WILD, "tf_op": f"jit(f)/{WILD}/dot", "source": f"{WILD}.py:3"}
+        ops.event(f"{WILD}.{at % 3}", at * 100, 80, text=f"%{WILD}", meta=meta)
     builder.write(logdir)
 
 
@@ -72,7 +74,7 @@ def _one_step() -> TraceBuilder:
 
 def _hostile() -> TraceBuilder:
     """Two cores of a host with such a name; one comes late to a collective in every step."""
-    hlo = Program("jit_step", 5, _HLO.replace("HOSTILE", HOSTILE.replace("\x1b", "")))
+    hlo = Program("jit_step", 5, _HLO.replace("HOSTILE", HOSTILE))
     builder = TraceBuilder()
     host = builder.add_host(HOSTILE)
     for core in range(2):

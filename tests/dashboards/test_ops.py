@@ -11,7 +11,7 @@ from tpuprof_dashboards.text import plain
 
 import tpuprof
 from tests.dashboards.harness import SAMPLES, page_test, problems, texts
-from tests.dashboards.odd import HOSTILE, many_ops
+from tests.dashboards.odd import WILD, many_ops
 from tpuprof.report import build_report
 from tpuprof.roofline import roofline
 from tpuprof.roofline.table import bound
@@ -140,7 +140,7 @@ def test_many_ops_are_cut_with_the_total_said(tmp_path: Path) -> None:
 
 
 def test_hostile_names_are_text(odd: Path) -> None:
-    for params in ({}, {"op": f"{HOSTILE}.1", "view": "hlo"}, {"by": "source"}, {"scope": HOSTILE}):
+    for params in ({}, {"op": f"{WILD}.1", "view": "hlo"}, {"by": "source"}, {"scope": WILD}):
         test = page_test("ops", odd, run="hostile_ops", **params)
         assert problems(test) == []
         written = "\n".join(element.value for kind in ("markdown", "caption", "subheader", "info", "warning")

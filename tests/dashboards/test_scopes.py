@@ -10,7 +10,7 @@ from tpuprof_dashboards.flame import MOST_NODES, flame_data
 
 import tpuprof
 from tests.dashboards.harness import SAMPLES, page_test, problems, texts
-from tests.dashboards.odd import HOSTILE
+from tests.dashboards.odd import WILD
 from tpuprof.report.plain import records
 from tpuprof.report.scopes import flame_nodes
 from tpuprof.units import format_ps
@@ -59,7 +59,7 @@ def test_what_the_browser_gets_is_bounded_plain_and_adds_up() -> None:
 def test_hostile_empty_and_unknown_scopes(odd: Path) -> None:
     test = page_test("scopes", odd, run="hostile_ops")
     assert problems(test) == []
-    test = page_test("scopes", odd, run="hostile_ops", scope=HOSTILE)
+    test = page_test("scopes", odd, run="hostile_ops", scope=WILD)
     assert problems(test) == []
     data = flame_data(flame_nodes(records(tpuprof.load(odd, run="hostile_ops").scopes), 10), "light")
     assert not {"\x1b", "\u202e"} & set("".join(node["name"] for node in data["nodes"]))

@@ -30,7 +30,7 @@ def test_an_op_that_is_clicked_is_the_filter_of_the_other_pages(samples: Dashboa
         tab.wait_for_timeout(500)  # nothing else says that no event was there
         if tab.get_by_text("All its executions").count():
             break
-    tab.wait_for_function("() => location.search.includes('module=')")
+    tab.wait_for_function("() => location.search.includes('of=')")
     settled(tab)
     tab.get_by_role("link", name="All its executions").click()
     tab.get_by_role("heading", name="Ops", exact=True).wait_for()

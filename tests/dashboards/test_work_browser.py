@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.dashboards.harness import Dashboard, settled
-from tests.dashboards.odd import HOSTILE
+from tests.dashboards.odd import WILD
 
 RUN = "2025_11_24_16_00_00"
 CPU = "2026_11_29_17_08_27"
@@ -122,7 +122,7 @@ def test_a_link_to_a_scope_shows_it_again_on_a_narrow_dark_screen(samples: Dashb
 
 def test_names_that_are_markup_are_shown_and_not_obeyed(samples: Dashboard, tab: Any) -> None:
     run = "hostile_ops"
-    tab.goto(samples.url("ops", run=run, op=f"{HOSTILE}.1", view="hlo"))
+    tab.goto(samples.url("ops", run=run, op=f"{WILD}.1", view="hlo"))
     settled(tab)
     tab.get_by_test_id("stHeading").get_by_text("<img src=x").wait_for()
     assert tab.locator(OBEYED).count() == 0
