@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -18,14 +19,34 @@ from urllib.request import urlopen
 
 from streamlit.testing.v1 import AppTest
 
+import tpuprof
 from tests.compare.models import built, layers
+from tpuprof.report import build_report
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "sample_traces"
+RUNS = {
+    "tpu_loop_async": "2025_11_24_16_00_00", "tpu_two_hosts": "2025_11_24_17_00_00", "cpu_demo": "2026_11_29_17_08_27",
+}  # fmt: skip
+"""The sample traces, with the names of their runs."""
+
+
+@cache
+def sample(name: str) -> tpuprof.Trace:
+    """A sample trace; read once for all tests."""
+    return tpuprof.load(SAMPLES, run=RUNS[name])
+
+
+@cache
+def sample_report(name: str) -> dict[str, Any]:
+    """The report on a sample trace; made once for all tests, so not to be changed."""
+    return build_report(sample(name))
 
 
 def page_test(slug: str, logdir: Path | str, settings: dict[str, str] | None = None, **params: str) -> AppTest:
-    """One page as a person with this query string sees it; it ran once."""
+    """One page as a person with this query string sees it; it ran once. All sample traces are in one log directory."""
+    if Path(logdir).parent == SAMPLES:
+        logdir, params = SAMPLES, {"run": RUNS[Path(logdir).name], **params}
     test = AppTest.from_function(_script, args=(slug, {"logdir": str(logdir), **(settings or {})}), default_timeout=60)
     for name, value in params.items():
         test.query_params[name] = value

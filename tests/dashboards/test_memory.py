@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tpuprof
-from tests.dashboards.harness import SAMPLES, page_test, problems, texts
+from tests.dashboards.harness import SAMPLES, page_test, problems, sample, texts
 from tests.hlo.buffer_helper import PADDED
 from tests.tables.test_memory import F, buffers_of, trace_of
 from tpuprof.report.memory import UNKNOWN_MEMORY
@@ -17,7 +17,7 @@ RUN = SAMPLES / "cpu_demo"
 
 
 def test_it_shows_the_peak_and_what_is_live_at_it() -> None:
-    trace = tpuprof.load(RUN)
+    trace = sample("cpu_demo")
     (row,) = trace.memory_summary.to_dict("records")
     test = page_test("memory", RUN)
     assert problems(test) == []
@@ -35,7 +35,7 @@ def test_groups_add_up_to_the_peak(by: str) -> None:
     assert problems(test) == []
     groups = test.dataframe[0].value
     assert groups["peak_fraction"].sum() == pytest.approx(1)
-    assert groups["buffers"].sum() == len(tpuprof.load(RUN).memory)
+    assert groups["buffers"].sum() == len(sample("cpu_demo").memory)
     sizes = groups["bytes"].tolist()
     assert sizes == sorted(sizes, reverse=True)
 

@@ -9,7 +9,7 @@ import pytest
 from tpuprof_dashboards.flame import MOST_NODES, flame_data
 
 import tpuprof
-from tests.dashboards.harness import SAMPLES, page_test, problems, texts
+from tests.dashboards.harness import SAMPLES, page_test, problems, sample, texts
 from tests.dashboards.odd import WILD
 from tpuprof.report.plain import records
 from tpuprof.report.scopes import flame_nodes
@@ -20,7 +20,7 @@ RUN = SAMPLES / "cpu_demo"
 
 @pytest.mark.parametrize("name", ["tpu_loop_async", "tpu_two_hosts", "cpu_demo"])
 def test_the_table_is_the_top_of_the_tree(name: str) -> None:
-    tree = tpuprof.load(SAMPLES / name).scopes
+    tree = sample(name).scopes
     top = tree[(tree["parent"] == "") & (tree["total_ps"] > 0)]
     test = page_test("scopes", SAMPLES / name)
     assert problems(test) == []
@@ -29,7 +29,7 @@ def test_the_table_is_the_top_of_the_tree(name: str) -> None:
 
 
 def test_the_scope_of_the_url_is_shown_as_the_tree_or_as_ops_have_it() -> None:
-    tree = tpuprof.load(RUN).scopes.set_index("path")
+    tree = sample("cpu_demo").scopes.set_index("path")
     for scope in ("mlp", "jit(train_step)/shard_map/jvp()/while/body/mlp"):
         test = page_test("scopes", RUN, scope=scope)
         assert problems(test) == []
@@ -43,7 +43,7 @@ def test_the_scope_of_the_url_is_shown_as_the_tree_or_as_ops_have_it() -> None:
 
 
 def test_what_the_browser_gets_is_bounded_plain_and_adds_up() -> None:
-    nodes = flame_nodes(records(tpuprof.load(RUN).scopes), MOST_NODES)
+    nodes = flame_nodes(records(sample("cpu_demo").scopes), MOST_NODES)
     data = flame_data(nodes, "light")
     json.dumps(data, allow_nan=False)
     assert len(data["nodes"]) == len(nodes) <= 2 * MOST_NODES
