@@ -15,6 +15,14 @@ from tests.dashboards.harness import SAMPLES, Dashboard, dashboard, pair
 from tests.dashboards.odd import write_hostile_ops, write_odd_runs
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_scan() -> Iterator[None]:
+    """Every ``AppTest`` looks through all that is installed for components, which takes longer than most pages."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", lambda *_, **__: [])
+        yield
+
+
 @pytest.fixture(scope="session")
 def samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
     """A dashboard on the sample traces, a pair and a run of hostile names, one for all tests of a worker."""
