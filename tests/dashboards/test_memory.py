@@ -47,6 +47,17 @@ def test_the_scope_of_the_url_narrows_what_is_live() -> None:
     assert "Nothing of this scope is live" in texts(page_test("memory", RUN, scope="nothing"))
 
 
+def test_chips_say_that_steps_and_cores_do_not_apply() -> None:
+    test = page_test("memory", RUN, step="2", scope="mlp")
+    assert problems(test) == []
+    labels = [button.label for button in test.button]
+    assert labels == ["scope: mlp", "step: 2 (not used here)", "All away"]
+    assert "needs the same in every step" in test.button[1].help
+    test = test.button[1].click().run()
+    assert "step" not in test.query_params
+    assert "scope" in test.query_params
+
+
 def test_a_chip_gives_the_capacity(tmp_path: Path) -> None:
     trace_of(tmp_path, (F, buffers_of()))
     test = page_test("memory", tmp_path, chip="v5p")

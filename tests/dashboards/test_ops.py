@@ -64,6 +64,14 @@ def test_filters_of_the_url_narrow_the_table() -> None:
     assert by_count == sorted(by_count, reverse=True)
 
 
+def test_a_source_line_is_a_filter_and_so_is_its_group() -> None:
+    ops = sample_report("tpu_loop_async")["ops"]
+    test = page_test("ops", RUN, source="train.py:36")
+    assert table(test)["name"].tolist() == [op["name"] for op in ops if op["source"] == "train.py:36"]
+    assert "source: train\\.py\\:36" in [button.label for button in test.button]
+    assert not table(page_test("ops", RUN, by="source")).empty
+
+
 def test_one_step_of_one_core() -> None:
     trace = sample("tpu_loop_async")
     device, step = trace.devices[1].id, 2

@@ -42,6 +42,19 @@ def test_the_scope_of_the_url_is_shown_as_the_tree_or_as_ops_have_it() -> None:
     assert all("dot_general" in path for path in found)
 
 
+def test_a_step_and_a_core_narrow_the_tree() -> None:
+    trace = sample("tpu_two_hosts")
+    device = trace.devices[1].id
+    one = trace.ops[(trace.ops["device"] == device) & (trace.ops["step"] == 1)]
+    test = page_test("scopes", SAMPLES / "tpu_two_hosts", step="1", device=device)
+    assert problems(test) == []
+    assert f"{format_ps(int(one['self_ps'].sum()))} of self time on 1 core" in texts(test)
+    assert [button.label.partition(":")[0] for button in test.button[:2]] == ["step", "core"]
+    lost = page_test("scopes", SAMPLES / "tpu_two_hosts", step="77", device="<b>")
+    assert "This selection has no step `77` and no core" in texts(lost)
+    assert f"{format_ps(int(trace.ops['self_ps'].sum()))} of self time" in texts(lost)
+
+
 def test_what_the_browser_gets_is_bounded_plain_and_adds_up() -> None:
     nodes = flame_nodes(records(sample("cpu_demo").scopes), MOST_NODES)
     data = flame_data(nodes, "light")

@@ -32,6 +32,14 @@ def test_a_row_of_the_cores_becomes_a_filter_of_other_pages(samples: Dashboard, 
     _click_first_row(tab.get_by_test_id("stDataFrame").first)
     tab.wait_for_function("() => location.search.includes('device=worker-1')")
     settled(tab)
+    assert tab.get_by_role("row", selected=True).count() == 1
+    tab.get_by_role("button", name="core: worker").click()
+    tab.wait_for_function("() => !location.search.includes('device=')")
+    settled(tab)
+    assert tab.get_by_role("row", selected=True).count() == 0  # nothing stays marked that is no filter any more
+    _click_first_row(tab.get_by_test_id("stDataFrame").first)
+    tab.wait_for_function("() => location.search.includes('device=worker-1')")
+    settled(tab)
     tab.get_by_role("link", name="Its gaps").click()
     tab.get_by_role("heading", name="Idle", exact=True).wait_for()
     settled(tab)

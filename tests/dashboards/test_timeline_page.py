@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tpuprof_dashboards.pages.timeline import stretch_of
 
-from tests.dashboards.harness import SAMPLES, Dashboard, page_test, problems, settled
+from tests.dashboards.harness import SAMPLES, Dashboard, page_test, problems, sample, settled
 
 RUN = "2025_11_24_17_00_00"
 
@@ -14,6 +15,21 @@ RUN = "2025_11_24_17_00_00"
 @pytest.mark.parametrize("view", ["", "1-2", "5-1", "x", "9" * 40 + "-1", "-5-100000000"])
 def test_any_stretch_in_the_url_is_harmless(view: str) -> None:
     assert problems(page_test("timeline", SAMPLES, run=RUN, view=view)) == []
+
+
+@pytest.mark.parametrize(("device", "cores"), [("", 4), ("worker-1/TPU:0", 1), ("nobody", 4)])
+def test_a_step_of_the_url_is_the_stretch_that_is_shown(device: str, cores: int) -> None:
+    steps = sample("tpu_two_hosts").steps
+    rows = steps[(steps["step"] == 1) & ((steps["device"] == device) | (cores > 1))]
+    assert len(rows) == cores
+    found = stretch_of(steps, "1", device)
+    assert found is not None
+    start, end = int(rows["start_ps"].min()), int((rows["start_ps"] + rows["duration_ps"]).max())
+    assert found[0] < start < end < found[1]
+    assert found[1] - found[0] < 1.11 * (end - start)
+    assert stretch_of(steps, "<b>", device) is None
+    assert stretch_of(steps, "", device) is None
+    assert problems(page_test("timeline", SAMPLES / "tpu_two_hosts", step="1", device=device)) == []
 
 
 @pytest.mark.slow

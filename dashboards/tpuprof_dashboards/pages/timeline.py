@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -10,6 +11,9 @@ from tpuprof_dashboards.filters import ONE_OP
 from tpuprof_dashboards.page import Page, update
 from tpuprof_dashboards.runs import timeline_of
 from tpuprof_dashboards.timeline import Selection, timeline
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _SEEN = re.compile(r"(-?\d{1,18})-(-?\d{1,18})\Z", re.ASCII)
 HEIGHT = 640
@@ -19,8 +23,9 @@ def render(page: Page) -> None:
     """Draws the page."""
     with st.spinner("Laying out the timeline", show_time=True):
         model = timeline_of(page.selection)
+    view = _seen(page.get("view")) or stretch_of(page.trace.steps, page.get("step"), page.get("device"))
     selected = timeline(
-        model, key="timeline", height=HEIGHT, view=_seen(page.get("view")) or _step(page), search=page.get("op"),
+        model, key="timeline", height=HEIGHT, view=view, search=page.get("op"),
         on_select=_select, on_view=_keep_view,
     )  # fmt: skip
     if selected is not None:
@@ -35,13 +40,11 @@ def _seen(text: str) -> tuple[int, int] | None:
     return int(found[1]), int(found[2])
 
 
-def _step(page: Page) -> tuple[int, int] | None:
-    """The stretch of the step that the URL names, with a little of its neighbours; null if it names none."""
-    wanted, steps = page.get("step"), page.trace.steps
-    if not wanted:
-        return None
-    found = steps[steps["step"].astype(str) == wanted]
-    found = found[found["device"] == page.get("device")] if (found["device"] == page.get("device")).any() else found
+def stretch_of(steps: pd.DataFrame, step: str, device: str) -> tuple[int, int] | None:
+    """The stretch of a step with a little of its neighbours, on one core if it ran there; null if there is no such."""
+    found = steps[steps["step"].astype(str) == step]
+    of_core = found[found["device"] == device]
+    found = found if of_core.empty else of_core
     if found.empty:
         return None
     start, end = int(found["start_ps"].min()), int((found["start_ps"] + found["duration_ps"]).max())
