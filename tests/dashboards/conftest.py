@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +42,26 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_odd_runs(tmp_path_factory.mktemp("odd"))
 
 
+@pytest.fixture(scope="session")
+def contexts(chromium: Any) -> Callable[[int, str], Any]:
+    """Contexts of the browser by width and theme: shared, as each compiles streamlit's scripts anew."""
+
+    @cache
+    def opened(width: int, theme: str) -> Any:
+        return chromium.new_context(viewport={"width": width, "height": 768}, color_scheme=theme)
+
+    return opened
+
+
 @pytest.fixture
-def screen(chromium: Any) -> Iterator[Callable[..., Any]]:
+def screen(contexts: Callable[[int, str], Any]) -> Iterator[Callable[..., Any]]:
     """Opens tabs of a width and a theme; the test fails if a console complains or a request leaves this machine."""
     wrong: list[str] = []
-    contexts: list[Any] = []
+    pages: list[Any] = []
 
     def opened(width: int = 1366, theme: str = "light") -> Any:
-        contexts.append(chromium.new_context(viewport={"width": width, "height": 768}, color_scheme=theme))
-        page = contexts[-1].new_page()
+        page = contexts(width, theme).new_page()
+        pages.append(page)
         page.on("console", lambda message: wrong.append(message.text) if _is_wrong(message) else None)
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("dialog", lambda dialog: wrong.append(f"a dialog opened: {dialog.message}"))
@@ -57,8 +69,8 @@ def screen(chromium: Any) -> Iterator[Callable[..., Any]]:
         return page
 
     yield opened
-    for context in contexts:
-        context.close()
+    for one in {each for page in pages for each in page.context.pages}:  # tests may open more
+        one.close()
     assert not wrong, wrong
 
 

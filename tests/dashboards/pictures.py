@@ -14,14 +14,14 @@ from typing import Any
 
 from tpuprof_dashboards.pages import PAGES
 
-from tests.dashboards.harness import SAMPLES, dashboard, pair, settled
+from tests.dashboards.harness import RUNS, SAMPLES, dashboard, pair, settled
 from tests.history import made
 from tests.services import browser
 from tpuprof.history import Store
 
 TARGET = Path(__file__).parents[2] / "docs" / "images" / "dashboard"
 WIDTH, LOWEST, HIGHEST = 1366, 768, 2000
-RUN, LOOP, CPU = "2025_11_24_17_00_00", "2025_11_24_16_00_00", "2026_11_29_17_08_27"
+LOOP, RUN, CPU = RUNS.values()
 QUERIES: dict[str, dict[str, str]] = {
     "compare": {"run": "2026_01_02_00_00_00", "base": "2026_01_01_00_00_00"},
     "runs": {},

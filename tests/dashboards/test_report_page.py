@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from tpuprof_dashboards.pages.report import FORMS
 
-from tests.dashboards.harness import SAMPLES, Dashboard, page_test, problems, sample_report, settled
+from tests.dashboards.harness import RUNS, SAMPLES, Dashboard, page_test, problems, sample_report, settled
 from tpuprof.report import render_report
 from tpuprof.report.render import REPORT_FORMATS
 
-RUN = "2025_11_24_17_00_00"
+RUN = RUNS["tpu_two_hosts"]
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form != "html"])

@@ -56,7 +56,7 @@ def test_a_step_and_a_core_of_the_url_are_looked_at() -> None:
     assert next(subheader.value for subheader in test.subheader) == "Core tpu\\-vm\\-0/TPU\\:1"
 
 
-@pytest.mark.parametrize("value", ["-1", "٣", "9" * 400, "<b>"])
+@pytest.mark.parametrize("value", ["٣", "9" * 400])
 def test_what_the_run_lacks_is_said(value: str) -> None:
     test = page_test("steps", SAMPLES / "tpu_loop_async", step=value, device="nobody")
     assert problems(test) == []

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.dashboards.harness import Dashboard, settled
+from tests.dashboards.harness import RUNS, Dashboard, settled
 from tests.dashboards.odd import WILD
 
-RUN = "2025_11_24_16_00_00"
-CPU = "2026_11_29_17_08_27"
+RUN, _, CPU = RUNS.values()
 OBEYED = "img[src='x'], a[href^='javascript']"  # what the markup in hostile names would become
 
 
@@ -105,19 +104,6 @@ def test_scopes_zoom_by_click_and_keyboard_and_are_found(samples: Dashboard, tab
     says(tab, "q=psum")
     tab.wait_for_function("() => document.querySelectorAll('[data-testid=stDataFrame]').length === 1")
     settled(tab)
-
-
-def test_a_link_to_a_scope_shows_it_again_on_a_narrow_dark_screen(samples: Dashboard, screen: Any) -> None:
-    page = screen(800, "dark")
-    page.goto(samples.url("scopes", run=CPU, scope="attention", q="dot"))
-    settled(page)
-    flame = page.locator(".flame")
-    node = flame.locator('[role="treeitem"][aria-label^="attention,"]')
-    node.wait_for()
-    plot = flame.locator(".plot")
-    assert node.bounding_box()["width"] > plot.bounding_box()["width"] - 4
-    assert plot.bounding_box()["width"] <= 800
-    assert flame.locator(".search").input_value() == "dot"
 
 
 def test_names_that_are_markup_are_shown_and_not_obeyed(samples: Dashboard, tab: Any) -> None:
