@@ -17,7 +17,7 @@ SLUGS = ("overview", "steps", "idle", "collectives", "runs")
 def test_it_is_shown(real_traces: Path, run: str, slug: str) -> None:
     test = page_test(slug, real_traces, run=run)
     assert problems(test) == []
-    assert len(texts(test)) > 100
+    assert len(texts(test)) > 100 or not test.dataframe[0].value.empty
     assert all(len(chart) < 400_000 for chart in charts(test))
 
 
