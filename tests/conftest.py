@@ -7,9 +7,15 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.services import browser as service
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # A busy machine is no fault of the code: times per example say nothing where others use the cores.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -31,6 +37,16 @@ def own_main() -> Iterator[None]:
     main = sys.modules["__main__"]
     yield
     sys.modules["__main__"] = main
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """A real browser, one for all tests of a worker. Where it is required, tests without it fail, else they skip."""
+    lack = service.missing()
+    if lack is not None:
+        pytest.fail(lack) if os.environ.get(service.REQUIRED) else pytest.skip(lack)
+    with service.launched() as browser:
+        yield browser
 
 
 @pytest.fixture

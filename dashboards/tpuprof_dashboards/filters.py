@@ -17,41 +17,64 @@ from tpuprof_dashboards.text import plain, shortened
 if TYPE_CHECKING:
     from tpuprof_dashboards.page import Page
 
-NAMES: Mapping[str, str] = {
+LABELS: Mapping[str, str] = {
     "op": "op",
-    "of": "of program",
     "module": "program",
     "kind": "kind",
+    "coll": "kind",
     "scope": "scope",
+    "axis": "mesh axis",
+    "source": "source",
     "step": "step",
     "device": "core",
     "q": "search",
 }
-"""Filters that mean the same on every page. ``of`` is the program of ``op``, where several have an op of its name."""
+"""What filters are called for people; their names in the URL mean the same on every page.
 
-NARROWING = ("scope", "step", "device")
+``of`` has no chip of its own: it is the program of ``op``, where several have an op of its name. ``coll`` is the kind
+of a collective, which is another thing than the kind of an op.
+"""
+
+NARROWING = ("scope", "source", "step", "device")
 """Filters of ops that have no picker on pages of ops: other pages set them."""
+
+ONE_OP: Mapping[str, str | None] = {"op": None, "of": None}
+"""The changes that take the selected op away."""
 
 _LONGEST = 60
 _STEP = re.compile(r"[0-9]{1,15}\Z", re.ASCII)
 
 
-def show_filters(page: Page, names: Sequence[str]) -> None:
-    """A chip for each of these filters that is set; clicking it takes the filter away."""
-    present = [name for name in names if page.get(name)]
-    if not present:
-        return
-    with st.container(horizontal=True, gap="small", key=f"{page.slug}.chips"):
-        for name in present:
-            value = page.get(name)
+def show_filters(page: Page, names: Sequence[str], elsewhere: Mapping[str, str] | None = None) -> dict[str, str]:
+    """A chip for each of these filters that is set; clicking it takes the filter away. Returns those that are set.
+
+    Args:
+        page: the page.
+        names: the filters that the page honours.
+        elsewhere: filters that it does not honour, and why: their chips say so, and they are not returned.
+    """
+    apart = elsewhere or {}
+    found = {name: value for name in (*names, *apart) if (value := page.get(name))}
+    if not found:
+        return {}
+    with st.container(horizontal=True, gap="xsmall", vertical_alignment="center", key=f"{page.slug}.chips"):
+        if any(name not in apart for name in found):
+            st.caption("Only", width="content")
+        for name, value in found.items():
+            label = f"{LABELS[name]}: {plain(shortened(value, _LONGEST))}"
+            reason = f"{apart[name]} " if name in apart else ""
             st.button(
-                f"{NAMES[name]}: {plain(shortened(value, _LONGEST))}",
+                f"{label} (not used here)" if reason else label,
                 key=f"{page.slug}.chip.{name}",
+                type="tertiary" if reason else "secondary",
                 icon=":material/close:",
-                help=f"Take this filter away: {plain(value)}",
+                help=f"{reason}Take this filter away: {plain(value)}",
                 on_click=_take_away,
                 args=(name,),
             )
+        if len(found) > 1:
+            st.button("All away", key=f"{page.slug}.chip.all", type="tertiary", on_click=_take_away, args=tuple(found))
+    return {name: value for name, value in found.items() if name not in apart}
 
 
 def show_op_filters(page: Page) -> str:
@@ -86,13 +109,12 @@ def chosen(page: Page) -> Chosen:
         module=page.get("module"),
         kind=page.get("kind"),
         scope=page.get("scope"),
+        source=page.get("source"),
         device=page.get("device"),
         step=int(step) if _STEP.match(step) else None,
     )
 
 
-def _take_away(name: str) -> None:
-    changes: dict[str, str | None] = {name: None}
-    if name == "op":
-        changes["of"] = None
-    update(**changes)
+def _take_away(*names: str) -> None:
+    changes: dict[str, str | None] = dict.fromkeys(names)
+    update(**{**changes, **(ONE_OP if "op" in names else {})})

@@ -18,6 +18,7 @@ from tpuprof.units import UNKNOWN, format_bytes, format_percent, format_ps, form
 from tpuprof_dashboards.columns import Shown, height_for, show_table
 from tpuprof_dashboards.derivation import show_derivation
 from tpuprof_dashboards.drawing import show_chart
+from tpuprof_dashboards.filters import ONE_OP
 from tpuprof_dashboards.page import update
 from tpuprof_dashboards.text import code, plain, shortened
 from tpuprof_dashboards.tiles import Tile, show_tiles
@@ -82,7 +83,7 @@ def _head(page: Page, row: Mapping[str, Any]) -> None:
                 page.link(slug, label, icon, op=row["name"], of=page.get("of"))
         st.button(
             "Close", key=f"{page.slug}.close", icon=":material/close:", type="tertiary", on_click=update,
-            kwargs={"op": None, "of": None},
+            kwargs=dict(ONE_OP),
         )  # fmt: skip
     places: list[str] = []
     if row["module"]:

@@ -1,8 +1,9 @@
-"""The step and the core that the URL names, where the run has them."""
+"""The step, the core and the event that the URL names, where the run has them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import streamlit as st
 
@@ -32,3 +33,14 @@ def step_and_device(page: Page, chosen: Mapping[str, str]) -> tuple[int | None, 
     if missing:
         st.warning(f"This selection has no {' and no '.join(missing)}.")
     return found, device
+
+
+def row_named(row: Mapping[str, Any]) -> dict[str, str | None]:
+    """What the URL says once this row was selected: an event by its start and its core, which no other one has."""
+    return {"at": f"{row['start_ps']}@{row['device']}"}
+
+
+def row_at(page: Page, rows: Sequence[Mapping[str, Any]]) -> int | None:
+    """The position of the row that the URL names; null where it is none of these."""
+    wanted = page.get("at")
+    return next((n for n, row in enumerate(rows) if wanted and row_named(row)["at"] == wanted), None)

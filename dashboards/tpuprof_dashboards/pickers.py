@@ -14,7 +14,7 @@ from tpuprof.selection import match_devices, parse_steps
 from tpuprof.units import format_bytes
 from tpuprof_dashboards.failure import show_empty
 from tpuprof_dashboards.page import Page, update
-from tpuprof_dashboards.runs import Library, OpenRun, Selection, check_selection, named
+from tpuprof_dashboards.runs import Library, OpenRun, Selection, check_selection
 from tpuprof_dashboards.settings import Settings
 from tpuprof_dashboards.text import code, plain, shortened
 
@@ -40,8 +40,10 @@ def header(entry: Entry, settings: Settings, view: View, library: Library) -> Pa
         if not runs:
             show_empty(f"There is no run under {code(settings.logdir)} yet.", HOW_TO_CAPTURE)
             return None
-        files = _pick_run("run", "Run", runs, view.run)
-        base = _pick_run("base", "Compared with", runs, view.base, empty=True) if entry.needs == "pair" else None
+        files = _pick_run("run", "Run", library, runs, view.run)
+        base = (
+            _pick_run("base", "Compared with", library, runs, view.base, empty=True) if entry.needs == "pair" else None
+        )
         place = st.container(horizontal=True, vertical_alignment="bottom", width="content", key="pickers")
     if files is None:
         return None
@@ -60,11 +62,15 @@ def _theme() -> Literal["light", "dark"]:
     return "dark" if st.context.theme.type == "dark" else "light"
 
 
-def _pick_run(name: str, label: str, runs: Sequence[RunFiles], chosen: str, *, empty: bool = False) -> RunFiles | None:
+def _pick_run(
+    name: str, label: str, library: Library, runs: Sequence[RunFiles], chosen: str, *, empty: bool = False
+) -> RunFiles | None:
     """A list of runs; a name that the directory lacks is said, and nothing is put in its place."""
     key = f"pick.{name}"
     names = [files.name for files in runs]
-    found = named(list(runs), chosen) if chosen or not empty else None
+    found = library.find(runs, chosen) if chosen or not empty else None
+    if found is not None and found.name not in names:
+        names.append(found.name)  # older than what is listed
     st.session_state[key] = found.name if found is not None else None
     st.selectbox(
         label,

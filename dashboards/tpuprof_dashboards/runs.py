@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tpuprof.errors import UsageError
+from tpuprof.errors import InputError, UsageError
 from tpuprof.selection import match_devices, match_steps, parse_steps
 from tpuprof_dashboards.memo import Memo
 
@@ -109,6 +110,24 @@ class Library:
             raise
         return [files for files in found if self._inside(files)]
 
+    def find(self, runs: Sequence[RunFiles], name: str) -> RunFiles | None:
+        """The run of that name, the newest one without a name; null if there is none.
+
+        Args:
+            runs: those that :meth:`list` found; older ones are looked for by the name of their directory.
+            name: what the URL says; nothing outside of the log directory can be reached with it.
+        """
+        from tpuprof.formats.discover import find_run
+
+        if not name:
+            return runs[0] if runs else None
+        found = next((files for files in runs if files.name == name), None)
+        if found is None and runs:
+            with suppress(InputError, UsageError):
+                older = find_run(self.logdir, run=name)
+                found = older if self._inside(older) else None
+        return found
+
     def is_open(self, files: RunFiles) -> bool:
         """True if the run is in memory as it is on disk now."""
         return self.memo.has(_key(files))
@@ -170,13 +189,6 @@ def _report(context: Context) -> dict[str, Any]:
     from tpuprof.report.build import context_report
 
     return context_report(context)
-
-
-def named(runs: list[RunFiles], name: str) -> RunFiles | None:
-    """The run of that name; the first one without a name; null if there is none."""
-    if not name:
-        return runs[0] if runs else None
-    return next((files for files in runs if files.name == name), None)
 
 
 def check_selection(run: OpenRun, steps: str, devices: str) -> tuple[Selection, str | None]:

@@ -21,12 +21,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "analyzers"), str(ROOT / "dashboards")]
 
-from playwright.sync_api import sync_playwright  # noqa: E402
 from tpuprof_dashboards.pages import PAGES  # noqa: E402
 
 from tests.benchmarks.pods import write_pod  # noqa: E402
 from tests.dashboards.harness import Dashboard, dashboard, settled  # noqa: E402
-from tests.services import browser as service  # noqa: E402
+from tests.services import browser  # noqa: E402
 
 FIRST_PAINT_S, SWITCH_S, REDRAW_MS = 3.0, 1.5, 60.0
 
@@ -42,11 +41,7 @@ def main() -> None:
     write_pod(folder, arguments.hosts, arguments.events)
     os.environ["TPUPROF_CACHE_DIR"] = str(arguments.dir / "cache")
     print(f"{arguments.hosts * arguments.events:,} events on {arguments.hosts} hosts, {os.cpu_count()} cores")
-    path = service.find()
-    if path is None:
-        sys.exit("chromium is not installed")
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with browser.launched() as chromium:
         with dashboard(folder) as running:
             print(f"first look, files are read    {_look(chromium, running):8.2f} s")
             time.sleep(20)  # the cache is written behind the scenes
@@ -55,7 +50,6 @@ def main() -> None:
             print(f"first look after a restart    {seconds:8.2f} s   bar {FIRST_PAINT_S} s")
             print(f"the same in a second tab      {_look(chromium, running):8.2f} s")
             _pages(chromium, running)
-        chromium.close()
 
 
 def _look(chromium: Any, running: Dashboard) -> float:

@@ -8,9 +8,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -18,14 +19,34 @@ from urllib.request import urlopen
 
 from streamlit.testing.v1 import AppTest
 
+import tpuprof
 from tests.compare.models import built, layers
+from tpuprof.report import build_report
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "sample_traces"
+RUNS = {
+    "tpu_loop_async": "2025_11_24_16_00_00", "tpu_two_hosts": "2025_11_24_17_00_00", "cpu_demo": "2026_11_29_17_08_27",
+}  # fmt: skip
+"""The sample traces, with the names of their runs."""
+
+
+@cache
+def sample(name: str) -> tpuprof.Trace:
+    """A sample trace; read once for all tests."""
+    return tpuprof.load(SAMPLES, run=RUNS[name])
+
+
+@cache
+def sample_report(name: str) -> dict[str, Any]:
+    """The report on a sample trace; made once for all tests, so not to be changed."""
+    return build_report(sample(name))
 
 
 def page_test(slug: str, logdir: Path | str, settings: dict[str, str] | None = None, **params: str) -> AppTest:
-    """One page as a person with this query string sees it; it ran once."""
+    """One page as a person with this query string sees it; it ran once. All sample traces are in one log directory."""
+    if Path(logdir).parent == SAMPLES:
+        logdir, params = SAMPLES, {"run": RUNS[Path(logdir).name], **params}
     test = AppTest.from_function(_script, args=(slug, {"logdir": str(logdir), **(settings or {})}), default_timeout=60)
     for name, value in params.items():
         test.query_params[name] = value
@@ -71,20 +92,27 @@ class Dashboard:
 @contextmanager
 def dashboard(logdir: Path | str, *options: str, log: Path | None = None) -> Iterator[Dashboard]:
     """A dashboard on loopback, by the command that people use; ended afterwards."""
+    command = "import sys; from tpuprof_dashboards.command import command; command(sys.argv[1:])"
+    arguments = ["-c", command, str(logdir), "--no-open", *options, "--port"]
+    with served(lambda port: [*arguments, str(port)], log) as port:
+        yield Dashboard(port)
+
+
+@contextmanager
+def served(arguments: Callable[[int], list[str]], log: Path | None = None) -> Iterator[int]:
+    """The port of a streamlit server that Python runs with the arguments for it; ended afterwards."""
     port = _free_port()
     paths = [str(ROOT / name) for name in ("", "analyzers", "dashboards")]
-    command = "import sys; from tpuprof_dashboards.command import command; command(sys.argv[1:])"
-    arguments = [str(logdir), "--port", str(port), "--no-open", *options]
     with open(log or os.devnull, "wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-c", command, *arguments],
+            [sys.executable, *arguments(port)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
             stdout=output,
             stderr=subprocess.STDOUT,
         )
         try:
             _wait(port, process)
-            yield Dashboard(port)
+            yield port
         finally:
             process.terminate()
             process.wait(20)

@@ -16,17 +16,16 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
-from playwright.sync_api import sync_playwright
 from tpuprof_dashboards.pages import PAGES
 
-from tests.dashboards.harness import SAMPLES, dashboard, pair, settled
+from tests.dashboards.harness import RUNS, SAMPLES, dashboard, pair, settled
 from tests.history import made
-from tests.services import browser as service
+from tests.services import browser
 from tpuprof.history import Store
 
 TARGET = Path(__file__).parents[2] / "docs" / "images" / "dashboard"
 WIDTH, LOWEST, HIGHEST = 1366, 768, 2000
-RUN, LOOP, CPU = "2025_11_24_17_00_00", "2025_11_24_16_00_00", "2026_11_29_17_08_27"
+LOOP, RUN, CPU = RUNS.values()
 QUERIES: dict[str, dict[str, str]] = {
     "compare": {"run": "2026_01_02_00_00_00", "base": "2026_01_01_00_00_00"},
     "runs": {},
@@ -48,13 +47,12 @@ def main() -> None:
     arguments = parser.parse_args()
     wanted = arguments.pages or list(PAGES)
     TARGET.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="train-", dir=arguments.place) as place, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory(prefix="train-", dir=arguments.place) as place, browser.launched() as chromium:
         logs, store = Path(place) / "logs", Path(place) / "history.db"
         for sample in ("cpu_demo", "tpu_loop_async", "tpu_two_hosts"):
             shutil.copytree(SAMPLES / sample, logs, dirs_exist_ok=True)
         pair(logs)
         _fill(store)
-        chromium = playwright.chromium.launch(executable_path=service.find(), args=["--no-sandbox"])
         with dashboard(logs, "--store", str(store)) as running:
             for slug in wanted:
                 for theme in ("light", "dark") if slug in DARK else ("light",):
@@ -62,7 +60,6 @@ def main() -> None:
                     url = running.url("" if PAGES[slug].default else slug, **QUERIES.get(slug, {"run": RUN}))
                     _picture(chromium, url, theme, TARGET / f"{name}.png")
                     print(f"{name}.png")
-        chromium.close()
 
 
 def _picture(chromium: Any, url: str, theme: str, target: Path) -> None:

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import tpuprof
-from tests.dashboards.harness import SAMPLES, page_test, problems, texts
-from tests.dashboards.odd_runs import HOSTILE, ODD
-from tpuprof.report import build_report
+from tests.dashboards.harness import SAMPLES, page_test, problems, sample, sample_report, texts
+from tests.dashboards.odd import HOSTILE, ODD
 from tpuprof.units import format_percent, format_ps
 
 RUNS = ("tpu_two_hosts", "tpu_loop_async", "cpu_demo")
@@ -17,7 +15,7 @@ RUNS = ("tpu_two_hosts", "tpu_loop_async", "cpu_demo")
 
 @pytest.mark.parametrize("run", RUNS)
 def test_idle_time_and_its_causes_are_those_of_the_report(run: str) -> None:
-    breakdown = build_report(tpuprof.load(SAMPLES / run))["breakdown"]
+    breakdown = sample_report(run)["breakdown"]
     test = page_test("idle", SAMPLES / run)
     assert problems(test) == []
     shown = {metric.label: metric.value for metric in test.metric}
@@ -51,7 +49,7 @@ def test_a_step_and_a_core_narrow_everything_down() -> None:
 
 
 def test_a_step_that_does_not_count_says_so() -> None:
-    trace = tpuprof.load(SAMPLES / "cpu_demo")
+    trace = sample("cpu_demo")
     (cut,) = set(trace.steps.loc[~trace.steps["counted"], "step"])
     test = page_test("idle", SAMPLES / "cpu_demo", step=str(cut))
     assert problems(test) == []

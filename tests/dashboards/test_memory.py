@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 import tpuprof
-from tests.dashboards.harness import SAMPLES, page_test, problems, texts
-from tests.dashboards.odd import empty_run, hostile_run
+from tests.dashboards.harness import SAMPLES, page_test, problems, sample, texts
 from tests.hlo.buffer_helper import PADDED
 from tests.tables.test_memory import F, buffers_of, trace_of
 from tpuprof.report.memory import UNKNOWN_MEMORY
@@ -18,7 +17,7 @@ RUN = SAMPLES / "cpu_demo"
 
 
 def test_it_shows_the_peak_and_what_is_live_at_it() -> None:
-    trace = tpuprof.load(RUN)
+    trace = sample("cpu_demo")
     (row,) = trace.memory_summary.to_dict("records")
     test = page_test("memory", RUN)
     assert problems(test) == []
@@ -36,7 +35,7 @@ def test_groups_add_up_to_the_peak(by: str) -> None:
     assert problems(test) == []
     groups = test.dataframe[0].value
     assert groups["peak_fraction"].sum() == pytest.approx(1)
-    assert groups["buffers"].sum() == len(tpuprof.load(RUN).memory)
+    assert groups["buffers"].sum() == len(sample("cpu_demo").memory)
     sizes = groups["bytes"].tolist()
     assert sizes == sorted(sizes, reverse=True)
 
@@ -46,6 +45,17 @@ def test_the_scope_of_the_url_narrows_what_is_live() -> None:
     assert problems(test) == []
     assert {path.partition("/")[0] for path in test.dataframe[0].value["path"]} == {"mlp"}
     assert "Nothing of this scope is live" in texts(page_test("memory", RUN, scope="nothing"))
+
+
+def test_chips_say_that_steps_and_cores_do_not_apply() -> None:
+    test = page_test("memory", RUN, step="2", scope="mlp")
+    assert problems(test) == []
+    labels = [button.label for button in test.button]
+    assert labels == ["scope: mlp", "step: 2 (not used here)", "All away"]
+    assert "needs the same in every step" in test.button[1].help
+    test = test.button[1].click().run()
+    assert "step" not in test.query_params
+    assert "scope" in test.query_params
 
 
 def test_a_chip_gives_the_capacity(tmp_path: Path) -> None:
@@ -63,11 +73,11 @@ def test_it_says_why_nothing_is_known(name: str) -> None:
     assert UNKNOWN_MEMORY["buffers_missing"].partition(";")[0] in texts(test).replace("\\", "")
 
 
-def test_odd_runs_and_garbage(tmp_path: Path) -> None:
-    test = page_test("memory", empty_run(tmp_path / "a"))
+def test_odd_runs_and_garbage(odd: Path) -> None:
+    test = page_test("memory", odd, run="no_devices")
     assert problems(test) == []
     assert "No program ran" in texts(test)
-    assert problems(page_test("memory", hostile_run(tmp_path / "b"))) == []
+    assert problems(page_test("memory", odd, run="hostile_ops")) == []
     test = page_test("memory", RUN, module="no(1)", space="x", by="?", op="<b>", scope="")
     assert problems(test) == []
     assert "Peak" in texts(test)

@@ -10,8 +10,8 @@ import pytest
 from tpuprof_dashboards.text import plain
 
 import tpuprof
-from tests.dashboards.harness import SAMPLES, page_test, problems, texts
-from tests.dashboards.odd import HOSTILE, empty_run, hostile_run, many_ops
+from tests.dashboards.harness import SAMPLES, page_test, problems, sample, sample_report, texts
+from tests.dashboards.odd import WILD, many_ops
 from tpuprof.report import build_report
 from tpuprof.roofline import roofline
 from tpuprof.roofline.table import bound
@@ -27,7 +27,7 @@ def table(test: Any) -> Any:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_the_table_is_that_of_the_report(name: str) -> None:
-    report = build_report(tpuprof.load(SAMPLES / name), analyzers=())
+    report = sample_report(name)
     test = page_test("ops", SAMPLES / name)
     assert problems(test) == []
     assert table(test)["name"].tolist() == [op["name"] for op in report["ops"]]
@@ -45,13 +45,13 @@ def test_the_table_is_that_of_the_report(name: str) -> None:
 def test_groups_are_those_of_the_tables(by: str) -> None:
     test = page_test("ops", RUN, by=by)
     assert problems(test) == []
-    expected = tpuprof.load(RUN).op_stats(by)
+    expected = sample("tpu_loop_async").op_stats(by)
     assert table(test)["name"].tolist() == expected["name"].tolist()
     assert table(test)["self_fraction"].tolist() == pytest.approx(expected["self_fraction"].tolist())
 
 
 def test_filters_of_the_url_narrow_the_table() -> None:
-    ops = build_report(tpuprof.load(RUN), analyzers=())["ops"]
+    ops = sample_report("tpu_loop_async")["ops"]
     matmuls = [op["name"] for op in ops if op["kind"] == "matmul"]
     assert table(page_test("ops", RUN, kind="matmul"))["name"].tolist() == matmuls
     inside = [op["name"] for op in ops if "/layer/up/" in (op["scope"] or "")]
@@ -64,8 +64,16 @@ def test_filters_of_the_url_narrow_the_table() -> None:
     assert by_count == sorted(by_count, reverse=True)
 
 
+def test_a_source_line_is_a_filter_and_so_is_its_group() -> None:
+    ops = sample_report("tpu_loop_async")["ops"]
+    test = page_test("ops", RUN, source="train.py:36")
+    assert table(test)["name"].tolist() == [op["name"] for op in ops if op["source"] == "train.py:36"]
+    assert "source: train\\.py\\:36" in [button.label for button in test.button]
+    assert not table(page_test("ops", RUN, by="source")).empty
+
+
 def test_one_step_of_one_core() -> None:
-    trace = tpuprof.load(RUN)
+    trace = sample("tpu_loop_async")
     device, step = trace.devices[1].id, 2
     rows = trace.ops[(trace.ops["device"] == device) & (trace.ops["step"] == step)]
     test = page_test("ops", RUN, device=device, step=str(step))
@@ -88,7 +96,7 @@ def test_a_chip_takes_its_filter_away() -> None:
 def test_the_panel_of_an_op(view: str) -> None:
     test = page_test("ops", RUN, op="fusion.7", view=view)
     assert problems(test) == []
-    trace = tpuprof.load(RUN)
+    trace = sample("tpu_loop_async")
     limits = roofline(trace)
     shown = texts(test)
     work = next(work for work in limits.works if work.info.name == "fusion.7")
@@ -139,10 +147,9 @@ def test_many_ops_are_cut_with_the_total_said(tmp_path: Path) -> None:
     assert "The first 1,000 of 1,500 rows" in texts(test)
 
 
-def test_hostile_names_are_text(tmp_path: Path) -> None:
-    run = hostile_run(tmp_path)
-    for params in ({}, {"op": f"{HOSTILE}.1", "view": "hlo"}, {"by": "source"}, {"scope": HOSTILE}):
-        test = page_test("ops", run, **params)
+def test_hostile_names_are_text(odd: Path) -> None:
+    for params in ({}, {"op": f"{WILD}.1", "view": "hlo"}, {"by": "source"}, {"scope": WILD}):
+        test = page_test("ops", odd, run="hostile_ops", **params)
         assert problems(test) == []
         written = "\n".join(element.value for kind in ("markdown", "caption", "subheader", "info", "warning")
                             for element in getattr(test, kind))  # fmt: skip
@@ -152,8 +159,8 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
         assert "](javascript" not in obeyed
 
 
-def test_empty_runs_and_garbage_are_sentences(tmp_path: Path) -> None:
-    test = page_test("ops", empty_run(tmp_path))
+def test_empty_runs_and_garbage_are_sentences(odd: Path) -> None:
+    test = page_test("ops", odd, run="no_devices")
     assert problems(test) == []
     assert "no device work" in texts(test)
     garbage = {

@@ -9,10 +9,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 from tpuprof_dashboards.findings import place_of
 
-import tpuprof
-from tests.dashboards.harness import SAMPLES, charts, page_test, problems, texts
-from tests.dashboards.odd_runs import HOSTILE, ODD
-from tpuprof.report import build_report
+from tests.dashboards.harness import SAMPLES, charts, page_test, problems, sample_report, texts
+from tests.dashboards.odd import HOSTILE, ODD
 from tpuprof.units import format_percent, format_ps
 
 RUNS = ("tpu_two_hosts", "tpu_loop_async", "cpu_demo")
@@ -25,7 +23,7 @@ def tiles(test: AppTest) -> dict[str, str]:
 
 @pytest.mark.parametrize("run", RUNS)
 def test_its_figures_are_those_of_the_report(run: str) -> None:
-    report = build_report(tpuprof.load(SAMPLES / run))
+    report = sample_report(run)
     test = page_test("overview", SAMPLES / run)
     assert problems(test) == []
     shown, breakdown = tiles(test), report["breakdown"]

@@ -122,8 +122,7 @@ def test_what_is_sent_is_in_the_url_and_a_link_asks_it_again(samples: Dashboard,
     tab.get_by_role("button", name="Plan", exact=True).click()
     tab.wait_for_function("() => location.search.includes('2x4x4')")
     tab.get_by_text("layouts fit v5p:2x4x4").wait_for()
-    other = tab.context.new_page()
-    other.goto(tab.url)
-    other.get_by_text("layouts fit v5p:2x4x4").wait_for()
-    settled(other)
-    assert other.get_by_role("textbox", name="Topology").input_value() == "2x4x4"
+    tab.reload()
+    tab.get_by_text("layouts fit v5p:2x4x4").wait_for()
+    settled(tab)
+    assert tab.get_by_role("textbox", name="Topology").input_value() == "2x4x4"

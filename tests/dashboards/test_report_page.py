@@ -9,17 +9,16 @@ from typing import Any
 import pytest
 from tpuprof_dashboards.pages.report import FORMS
 
-import tpuprof
-from tests.dashboards.harness import SAMPLES, Dashboard, page_test, problems, settled
-from tpuprof.report import build_report, render_report
+from tests.dashboards.harness import RUNS, SAMPLES, Dashboard, page_test, problems, sample_report, settled
+from tpuprof.report import render_report
 from tpuprof.report.render import REPORT_FORMATS
 
-RUN = "2025_11_24_17_00_00"
+RUN = RUNS["tpu_two_hosts"]
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form != "html"])
 def test_every_format_is_what_the_command_writes(form: str) -> None:
-    report = build_report(tpuprof.load(SAMPLES, run=RUN))
+    report = sample_report("tpu_two_hosts")
     test = page_test("report", SAMPLES, run=RUN, format=form)
     assert problems(test) == []
     assert test.code[0].value == render_report(report, form)[:60_000].strip()
@@ -47,7 +46,7 @@ def test_what_is_downloaded_is_whole_and_the_preview_may_run_nothing(samples: Da
     with tab.expect_download() as waiting:
         tab.get_by_role("button", name="Download HTML").click()
     written = Path(waiting.value.path()).read_text(encoding="utf-8")
-    assert written == render_report(build_report(tpuprof.load(SAMPLES, run=RUN)), "html")
+    assert written == render_report(sample_report("tpu_two_hosts"), "html")
     assert waiting.value.suggested_filename == f"tpuprof-{RUN}.html"
     with tab.expect_download() as waiting:
         tab.get_by_role("button", name="For speedscope").click()

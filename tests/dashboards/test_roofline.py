@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 import tpuprof
-from tests.dashboards.harness import SAMPLES, page_test, problems, texts
-from tests.dashboards.odd import empty_run, hostile_run
-from tpuprof.report import build_report
+from tests.dashboards.harness import SAMPLES, page_test, problems, sample, sample_report, texts
 from tpuprof.roofline import HardwareOptions, roofline
 from tpuprof.units import format_percent
 
@@ -18,11 +16,11 @@ RUN = SAMPLES / "tpu_loop_async"
 
 @pytest.mark.parametrize("name", ["tpu_loop_async", "tpu_two_hosts"])
 def test_it_shows_the_roofline_of_the_report(name: str) -> None:
-    report = build_report(tpuprof.load(SAMPLES / name), analyzers=())
+    report = sample_report(name)
     test = page_test("roofline", SAMPLES / name)
     assert problems(test) == []
     assert f"MFU {format_percent(report['roofline']['mfu'], 1)}" in texts(test)
-    expected = roofline(tpuprof.load(SAMPLES / name)).table
+    expected = roofline(sample(name)).table
     table = test.dataframe[0].value
     assert sorted(table["op"]) == sorted(expected["op"])
     recoverable = table["recoverable_ps"].dropna().tolist()
@@ -41,7 +39,7 @@ def test_without_hardware_it_says_how_to_give_it() -> None:
 
 
 def test_the_url_gives_a_chip_or_peaks_to_every_page() -> None:
-    trace = tpuprof.load(SAMPLES / "cpu_demo")
+    trace = sample("cpu_demo")
     chip = roofline(trace, HardwareOptions(chip="v5e")).utilisation
     assert f"MFU {format_percent(chip.mfu, 1)}" in texts(page_test("roofline", SAMPLES / "cpu_demo", chip="v5e"))
     peaks = {"peak": "f32=1T,bf16=1T,hbm=100GB/s"}
@@ -76,11 +74,11 @@ def test_a_selected_op_shows_its_bound() -> None:
     assert "No execution can take less than" in texts(test)
 
 
-def test_odd_runs_are_sentences(tmp_path: Path) -> None:
-    test = page_test("roofline", empty_run(tmp_path / "a"))
+def test_odd_runs_are_sentences(odd: Path) -> None:
+    test = page_test("roofline", odd, run="no_devices")
     assert problems(test) == []
     assert "no device work" in texts(test)
-    test = page_test("roofline", hostile_run(tmp_path / "b"), op="nothing", table="x", scope="\u202e")
+    test = page_test("roofline", odd, run="hostile_ops", op="nothing", table="x", scope="\u202e")
     assert problems(test) == []
     assert "There is no op" in texts(test)
 

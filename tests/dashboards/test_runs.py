@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tpuprof_dashboards.runs import Library, check_selection, named
+from tpuprof_dashboards.runs import Library, check_selection
 
 from tests.dashboards.harness import SAMPLES, page_test, problems, texts
 from tpuprof.errors import TraceNotFoundError, UsageError
@@ -49,11 +49,32 @@ def test_a_link_out_of_the_directory_is_not_followed(logdir: Path, tmp_path: Pat
     assert [files.name for files in Library.of(str(logdir)).list()] == ["2025_11_24_17_00_00"]
 
 
+def test_a_run_too_old_to_be_listed_opens_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tpuprof.formats.discover.MAX_SESSIONS", 1)
+    logs, old, linked = tmp_path / "logs", "2025_11_24_16_00_00", "2025_11_24_15_00_00"
+    for sample in ("tpu_two_hosts", "tpu_loop_async"):
+        shutil.copytree(SAMPLES / sample, logs, dirs_exist_ok=True)
+    shutil.copytree(logs / "plugins" / "profile" / old, tmp_path / "elsewhere" / linked)
+    (logs / "plugins" / "profile" / linked).symlink_to(tmp_path / "elsewhere" / linked)
+    library = Library.of(str(logs))
+    runs = library.list()
+    assert [files.name for files in runs] == ["2025_11_24_17_00_00"]
+    found = library.find(runs, old)
+    assert found is not None
+    assert library.open(found).trace.name == old
+    assert library.find(runs, linked) is None  # it leads out of the directory
+    test = page_test("overview", logs, run=old)
+    assert problems(test) == []
+    assert test.selectbox[0].value == old
+    assert "Step p50" in texts(test)
+
+
 def test_a_name_in_the_url_is_a_name_and_never_a_path(logdir: Path) -> None:
-    runs = Library.of(str(logdir)).list()
-    assert named(runs, "") is runs[0]
+    library = Library.of(str(logdir))
+    runs = library.list()
+    assert library.find(runs, "") is runs[0]
     for name in ("../elsewhere", "/etc/passwd", str(logdir), "2025_11_24_17_00_00/.."):
-        assert named(runs, name) is None
+        assert library.find(runs, name) is None
     test = page_test("overview", logdir, run="../../etc")
     assert problems(test) == []
     assert "has no run" in texts(test)

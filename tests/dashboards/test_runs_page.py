@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tests.dashboards.harness import SAMPLES, page_test, problems, texts
+from tests.dashboards.harness import RUNS, SAMPLES, page_test, problems, texts
 from tpuprof.sidecar import SIDECAR_NAME
 from tpuprof.testing import TraceBuilder
 
-LOOP, HOSTS, CPU = "2025_11_24_16_00_00", "2025_11_24_17_00_00", "2026_11_29_17_08_27"
+LOOP, HOSTS, CPU = RUNS.values()
 
 
 def test_runs_are_listed_newest_first_with_hosts_and_sizes() -> None:

@@ -9,8 +9,8 @@ import pytest
 from tpuprof_dashboards.flame import MOST_NODES, flame_data
 
 import tpuprof
-from tests.dashboards.harness import SAMPLES, page_test, problems, texts
-from tests.dashboards.odd import HOSTILE, empty_run, hostile_run
+from tests.dashboards.harness import SAMPLES, page_test, problems, sample, texts
+from tests.dashboards.odd import WILD
 from tpuprof.report.plain import records
 from tpuprof.report.scopes import flame_nodes
 from tpuprof.units import format_ps
@@ -20,7 +20,7 @@ RUN = SAMPLES / "cpu_demo"
 
 @pytest.mark.parametrize("name", ["tpu_loop_async", "tpu_two_hosts", "cpu_demo"])
 def test_the_table_is_the_top_of_the_tree(name: str) -> None:
-    tree = tpuprof.load(SAMPLES / name).scopes
+    tree = sample(name).scopes
     top = tree[(tree["parent"] == "") & (tree["total_ps"] > 0)]
     test = page_test("scopes", SAMPLES / name)
     assert problems(test) == []
@@ -29,7 +29,7 @@ def test_the_table_is_the_top_of_the_tree(name: str) -> None:
 
 
 def test_the_scope_of_the_url_is_shown_as_the_tree_or_as_ops_have_it() -> None:
-    tree = tpuprof.load(RUN).scopes.set_index("path")
+    tree = sample("cpu_demo").scopes.set_index("path")
     for scope in ("mlp", "jit(train_step)/shard_map/jvp()/while/body/mlp"):
         test = page_test("scopes", RUN, scope=scope)
         assert problems(test) == []
@@ -42,8 +42,21 @@ def test_the_scope_of_the_url_is_shown_as_the_tree_or_as_ops_have_it() -> None:
     assert all("dot_general" in path for path in found)
 
 
+def test_a_step_and_a_core_narrow_the_tree() -> None:
+    trace = sample("tpu_two_hosts")
+    device = trace.devices[1].id
+    one = trace.ops[(trace.ops["device"] == device) & (trace.ops["step"] == 1)]
+    test = page_test("scopes", SAMPLES / "tpu_two_hosts", step="1", device=device)
+    assert problems(test) == []
+    assert f"{format_ps(int(one['self_ps'].sum()))} of self time on 1 core" in texts(test)
+    assert [button.label.partition(":")[0] for button in test.button[:2]] == ["step", "core"]
+    lost = page_test("scopes", SAMPLES / "tpu_two_hosts", step="77", device="<b>")
+    assert "This selection has no step `77` and no core" in texts(lost)
+    assert f"{format_ps(int(trace.ops['self_ps'].sum()))} of self time" in texts(lost)
+
+
 def test_what_the_browser_gets_is_bounded_plain_and_adds_up() -> None:
-    nodes = flame_nodes(records(tpuprof.load(RUN).scopes), MOST_NODES)
+    nodes = flame_nodes(records(sample("cpu_demo").scopes), MOST_NODES)
     data = flame_data(nodes, "light")
     json.dumps(data, allow_nan=False)
     assert len(data["nodes"]) == len(nodes) <= 2 * MOST_NODES
@@ -56,14 +69,14 @@ def test_what_the_browser_gets_is_bounded_plain_and_adds_up() -> None:
     assert flame_data(nodes, "dark")["kinds"] != data["kinds"]
 
 
-def test_hostile_empty_and_unknown_scopes(tmp_path: Path) -> None:
-    test = page_test("scopes", hostile_run(tmp_path / "a"))
+def test_hostile_empty_and_unknown_scopes(odd: Path) -> None:
+    test = page_test("scopes", odd, run="hostile_ops")
     assert problems(test) == []
-    test = page_test("scopes", tmp_path / "a", scope=HOSTILE)
+    test = page_test("scopes", odd, run="hostile_ops", scope=WILD)
     assert problems(test) == []
-    data = flame_data(flame_nodes(records(tpuprof.load(tmp_path / "a").scopes), 10), "light")
+    data = flame_data(flame_nodes(records(tpuprof.load(odd, run="hostile_ops").scopes), 10), "light")
     assert not {"\x1b", "\u202e"} & set("".join(node["name"] for node in data["nodes"]))
-    test = page_test("scopes", empty_run(tmp_path / "b"))
+    test = page_test("scopes", odd, run="no_devices")
     assert problems(test) == []
     assert "no device work" in texts(test)
     test = page_test("scopes", RUN, scope="no/such/scope", rows="?")

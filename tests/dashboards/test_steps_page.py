@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import tpuprof
-from tests.dashboards.harness import SAMPLES, charts, page_test, problems, texts
-from tests.dashboards.odd_runs import HOSTILE, ODD
-from tpuprof.report import build_report
+from tests.dashboards.harness import SAMPLES, charts, page_test, problems, sample_report, texts
+from tests.dashboards.odd import HOSTILE, ODD
 from tpuprof.testing import TraceBuilder
 from tpuprof.units import format_ps
 
@@ -18,7 +16,7 @@ RUNS = ("tpu_two_hosts", "tpu_loop_async", "cpu_demo")
 
 @pytest.mark.parametrize("run", RUNS)
 def test_its_figures_are_those_of_the_report(run: str) -> None:
-    steps = build_report(tpuprof.load(SAMPLES / run))["steps"]
+    steps = sample_report(run)["steps"]
     test = page_test("steps", SAMPLES / run)
     assert problems(test) == []
     shown = {metric.label: metric.value for metric in test.metric}
@@ -58,7 +56,7 @@ def test_a_step_and_a_core_of_the_url_are_looked_at() -> None:
     assert next(subheader.value for subheader in test.subheader) == "Core tpu\\-vm\\-0/TPU\\:1"
 
 
-@pytest.mark.parametrize("value", ["-1", "٣", "9" * 400, "<b>"])
+@pytest.mark.parametrize("value", ["٣", "9" * 400])
 def test_what_the_run_lacks_is_said(value: str) -> None:
     test = page_test("steps", SAMPLES / "tpu_loop_async", step=value, device="nobody")
     assert problems(test) == []

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.dashboards.harness import Dashboard, settled
+from tests.dashboards.harness import RUNS, Dashboard, settled
 
-CPU = "2026_11_29_17_08_27"
-HOSTS = "2025_11_24_17_00_00"
+_, HOSTS, CPU = RUNS.values()
 
 
 def test_a_click_in_the_heat_map_looks_at_a_step_and_can_be_taken_back(samples: Dashboard, tab: Any) -> None:
@@ -32,21 +31,19 @@ def test_a_row_of_the_cores_becomes_a_filter_of_other_pages(samples: Dashboard, 
     _click_first_row(tab.get_by_test_id("stDataFrame").first)
     tab.wait_for_function("() => location.search.includes('device=worker-1')")
     settled(tab)
+    assert tab.locator("[role=row][aria-selected=true]").count() == 1
+    tab.get_by_role("button", name="core: worker").click()
+    tab.wait_for_function("() => !location.search.includes('device=')")
+    settled(tab)
+    assert tab.locator("[role=row][aria-selected=true]").count() == 0  # nothing stays marked that is no filter any more
+    _click_first_row(tab.get_by_test_id("stDataFrame").first)
+    tab.wait_for_function("() => location.search.includes('device=worker-1')")
+    settled(tab)
     tab.get_by_role("link", name="Its gaps").click()
     tab.get_by_role("heading", name="Idle", exact=True).wait_for()
     settled(tab)
     assert "device=worker-1%2FTPU%3A1" in tab.url
     assert tab.get_by_test_id("stMetricValue").all_inner_texts()[2] == "3"  # one gap in each of its three steps
-
-
-def test_a_row_of_the_collectives_shows_its_occurrences(samples: Dashboard, tab: Any) -> None:
-    tab.goto(samples.url("collectives", run=HOSTS))
-    tab.get_by_role("heading", name="Collectives", exact=True).first.wait_for()
-    settled(tab)
-    _click_first_row(tab.get_by_test_id("stDataFrame").first)
-    tab.get_by_role("heading", name="Every all-reduce.3").wait_for()
-    settled(tab)
-    assert "op=all-reduce.3" in tab.url
 
 
 def _click_first_row(table: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpuprof_dashboards.view import PICKS, View
 
@@ -17,12 +17,14 @@ def test_a_link_says_all_that_was_picked() -> None:
     assert view.changed(op="", steps=None).params() == {"run": "r1", "devices": "TPU:0", "kind": "matmul"}
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.one_of(_NAMES, st.sampled_from(PICKS)), _VALUES, max_size=20))
 def test_a_query_string_and_its_view_are_the_same(params: dict[str, str]) -> None:
     assert View.parse(params).params() == params
     assert View.parse(View.parse(params).params()) == View.parse(params)
 
 
+@settings(max_examples=40)
 @given(
     st.dictionaries(st.text(max_size=40), st.one_of(st.text(max_size=50), st.lists(st.text(max_size=5))), max_size=80)
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -15,11 +13,11 @@ import pytest
 from tpuprof_dashboards.timeline import build_timeline
 
 import tpuprof
-from tests.timeline.driving import browser_at, page_at, served
+from tests.timeline.driving import page_at, served
 from tests.timeline.hostile import SCRIPT, hostile_trace
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import Browser, Locator, Page
 
 pytestmark = pytest.mark.slow
 LOOP = str(Path(__file__).resolve().parents[2] / "sample_traces" / "tpu_loop_async")
@@ -31,17 +29,12 @@ Opener = Callable[..., AbstractContextManager["Page"]]
 
 
 @pytest.fixture(scope="module")
-def opener() -> Iterator[Opener]:
+def opener(chromium: Browser) -> Iterator[Opener]:
     """Opens pages of one server in one browser."""
-    pytest.importorskip("streamlit")
-    pytest.importorskip("playwright")
-    chromium = os.environ.get("TPUPROF_CHROMIUM") or shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("Chromium is not installed")
-    with served() as server, browser_at(Path(chromium)) as browser:
+    with served() as server:
 
         def open_page(**query: Any) -> AbstractContextManager[Page]:
-            return page_at(browser, server, **{"model": LOOP, **query})
+            return page_at(chromium, server, **{"model": LOOP, **query})
 
         yield open_page
 

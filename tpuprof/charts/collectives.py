@@ -89,7 +89,7 @@ def collectives_chart(collectives: Sequence[Mapping[str, Any]]) -> Drawing:
             description="about:N",
             color=alt.Color("what:N", scale=colors, legend=legend),
             shape=alt.Shape("what:N", scale=shapes, legend=legend),
-            size=alt.Size("what:N", scale=sizes, legend=None),
+            size=alt.Size("what:N", scale=sizes, legend=legend, sort=labels),
             tooltip=[
                 alt.Tooltip("name:N", title="collective"),
                 alt.Tooltip("kind:N", title="kind"),

@@ -23,6 +23,7 @@ class Chosen:
         module: the program, as ``name(program id)``.
         kind: the kind.
         scope: a path of the tree of name scopes, or one as ops have it; all that lies in it.
+        source: the source line, as ops have it.
         device: the core that it ran on.
         step: the number of the step that it ran in; null for all, and for what lies in none.
     """
@@ -31,6 +32,7 @@ class Chosen:
     module: str = ""
     kind: str = ""
     scope: str = ""
+    source: str = ""
     device: str = ""
     step: int | None = None
 
@@ -43,7 +45,7 @@ class Chosen:
 def chosen_mask(ops: pd.DataFrame, chosen: Chosen) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """For each row of table ``ops`` whether it is chosen."""
     mask = np.ones(len(ops), np.bool_)
-    for column in ("op", "module", "kind", "device"):
+    for column in ("op", "module", "kind", "source", "device"):
         wanted = getattr(chosen, column)
         if wanted:
             mask &= _equal(ops[column], wanted)

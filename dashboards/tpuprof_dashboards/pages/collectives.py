@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
@@ -12,13 +13,14 @@ from tpuprof.report.collective_split import collective_occurrences, collective_s
 from tpuprof.report.plain import table_of
 from tpuprof.text import plural
 from tpuprof.units import format_bytes, format_percent, format_ps, format_si
-from tpuprof_dashboards.chips import show_chips
-from tpuprof_dashboards.clicks import mark_fields, newly
-from tpuprof_dashboards.columns import Shown, show_table
+from tpuprof_dashboards.columns import Shown
 from tpuprof_dashboards.drawing import show_chart
 from tpuprof_dashboards.failure import show_empty
+from tpuprof_dashboards.filters import ONE_OP, show_filters
 from tpuprof_dashboards.findings import show_findings
 from tpuprof_dashboards.page import Page
+from tpuprof_dashboards.picked import row_at, row_named
+from tpuprof_dashboards.picking import pick_mark, pick_table
 from tpuprof_dashboards.text import plain
 from tpuprof_dashboards.tiles import Tile, show_tiles
 
@@ -73,7 +75,7 @@ def render(page: Page) -> None:
         )
         return
     show_tiles(_tiles(report))
-    chips = show_chips(page, ("op", "of", *_FILTERS))
+    chips = show_filters(page, ("op", *_FILTERS))
     only = {_FILTERS[name]: value for name, value in chips.items() if name in _FILTERS}
     with st.container(horizontal=True, vertical_alignment="bottom", key="collectives.options"):
         show = page.choice("split", "Show", _SHOW)
@@ -127,14 +129,16 @@ def _split(page: Page, by: str, show: str, only: dict[str, str], key: Any) -> No
     drawing = page.selection.derived(
         ("collectives.split.chart", by, show, key), lambda: collective_split_chart(groups, show)
     )
-    widget = f"collectives.split.{by}.{show}.{page.get('op')}"  # a new chart after each click: nothing stays marked
-    bar = mark_fields(show_chart(page, drawing, widget, select=PICKED if drawing.chart is not None else None))
-    group = next((group for group in groups if group["name"] is not None and group["name"] == bar.get("key")), None)
-    if newly(widget, bar) and group is not None:
-        if by == "op":
-            page.set(op=str(group["name"]), of=group["module"] or "")
-        else:
-            page.set(**{_AS_FILTER.get(by, by): str(group["name"])})
+
+    def clicked(mark: Mapping[str, Any]) -> dict[str, str | None]:
+        name = mark.get("key")
+        group = next((group for group in groups if group["name"] is not None and group["name"] == name), None)
+        if group is None:  # the bar of those of which the trace does not say it
+            return {}
+        return _looked_at(group) if by == "op" else {_AS_FILTER.get(by, by): str(name)}
+
+    picked = (page.get("op"), page.get("of"), key)
+    pick_mark(page, drawing, f"collectives.split.{by}.{show}", PICKED, clicked, picked)
     if drawing.chart is not None:
         st.caption("Click a bar to look at it." if by == "op" else "Click a bar for its collectives alone.")
 
@@ -142,10 +146,8 @@ def _split(page: Page, by: str, show: str, only: dict[str, str], key: Any) -> No
 def _table(page: Page, rows: list[dict[str, Any]]) -> None:
     st.subheader("Collectives", anchor=False)
     st.caption("Means per occurrence, the most exposed time in all first. Click a row for its occurrences.")
-    at = show_table(rows, _TABLE, "collectives.table", select="single-row")
-    if newly("collectives.table", [(rows[row]["name"], rows[row]["module"]) for row in at]):
-        row = rows[at[0]]
-        page.set(op=str(row["name"]), of=row["module"] or "")
+    at = next((n for n, row in enumerate(rows) if _is_looked_at(page, row)), None)
+    pick_table(rows, _TABLE, "collectives.table", _looked_at, picked=at, otherwise={**ONE_OP, "at": None})
     unknown = [row for row in rows if row["predicted_ps"] is None]
     if unknown:
         reason = next((row["prediction_reason"] for row in unknown if row["prediction_reason"]), None)
@@ -158,12 +160,21 @@ def _table(page: Page, rows: list[dict[str, Any]]) -> None:
         )
 
 
+def _looked_at(row: Mapping[str, Any]) -> dict[str, str | None]:
+    """What the URL says once this collective was selected."""
+    return {"op": str(row["name"]), "of": row["module"], "at": None}
+
+
+def _is_looked_at(page: Page, row: Mapping[str, Any]) -> bool:
+    return row["name"] == page.get("op") and page.get("of") in ("", row["module"])
+
+
 def _occurrences(page: Page, rows: list[dict[str, Any]], only: dict[str, str], key: Any) -> None:
     op, of = page.get("op"), page.get("of")
     if not op:
         return
     st.subheader(f"Every {plain(op)}", anchor=False)
-    if not any(row["name"] == op and of in ("", row["module"]) for row in rows):
+    if not any(_is_looked_at(page, row) for row in rows):
         st.caption("It is none of the collectives above.")
         return
     one = {**only, "op": op, "module": of or only.get("module", "")}
@@ -174,11 +185,14 @@ def _occurrences(page: Page, rows: list[dict[str, Any]], only: dict[str, str], k
         st.caption("It never ran in what is chosen.")
         return
     st.caption(f"{plural(total, 'occurrence')}, the most exposed first. Click one for its place on the timeline.")
-    at = show_table(found, _OCCURRENCES, "collectives.occurrences", total=total, select="single-row")
+    at = row_at(page, found)
+    pick_table(
+        found, _OCCURRENCES, "collectives.occurrences", row_named, picked=at, otherwise={"at": None}, total=total
+    )
     with st.container(horizontal=True, key="collectives.links"):
-        if at:
-            row = found[at[0]]
+        if at is not None:
+            row = found[at]
             step = "" if row["step"] is None else str(row["step"])
             page.link("timeline", f"On the timeline: {plain(row['device'])}", ":material/view_timeline:",
-                      op=op, step=step, device=str(row["device"]))  # fmt: skip
+                      op=op, step=step, view="", device=str(row["device"]))  # fmt: skip
         page.link("ops", "The op itself", ":material/table_rows:", op=op, of=of)

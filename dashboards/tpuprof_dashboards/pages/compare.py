@@ -17,6 +17,7 @@ from tpuprof_dashboards.columns import Shown, show_table
 from tpuprof_dashboards.drawing import show_chart
 from tpuprof_dashboards.failure import show_empty
 from tpuprof_dashboards.page import Page
+from tpuprof_dashboards.picking import pick_table
 from tpuprof_dashboards.runs import Selection, timeline_of
 from tpuprof_dashboards.text import code, plain
 from tpuprof_dashboards.tiles import Tile, show_notice, show_tiles
@@ -116,18 +117,18 @@ def _differences_of_time(page: Page, document: dict[str, Any]) -> None:
         f"The rows and a residual of {_signed_ps(document['residual_ps'])} sum to the difference of the mean steps, "
         f"{_signed_ps(document['step_delta_ps'])}."
     )
-    groups = [{**row, "name": f"{'· ' * row['depth']}{row['name']}"} for row in document["groups"]]
-    chosen = show_table(groups, _GROUPS, "compare.groups", select="single-row")
-    if chosen:
-        row = document["groups"][chosen[0]]
-        _elsewhere(page, document["by"], row)
+    groups = [
+        {**row, "name": f"{'· ' * row['depth']}{row['name']}", "plain": row["name"]} for row in document["groups"]
+    ]
+    at = next((n for n, row in enumerate(groups) if row["plain"] and row["plain"] == page.get("row")), None)
+    pick_table(groups, _GROUPS, "compare.groups", lambda row: {"row": row["plain"]}, picked=at, otherwise={"row": None})
+    if at is not None:
+        _elsewhere(page, document["by"], document["groups"][at])
 
 
 def _elsewhere(page: Page, by: str, row: dict[str, Any]) -> None:
     """Links from a row to where its op or scope is seen closer, in either run."""
     target, filters = ("scopes", {"scope": row["name"]}) if by == "scope" else ("ops", {by: row["name"]})
-    if by == "source":
-        filters = {"q": row["name"]}
     with st.container(horizontal=True):
         page.link(target, f"See {plain(row['name'])} in the run", ":material/arrow_forward:", **filters)
         swapped = {"run": page.view.base, "base": page.view.run}

@@ -13,15 +13,15 @@ from tpuprof.report.idle import idle_mean, idle_rows
 from tpuprof.tables.schemas import IDLE_CAUSES
 from tpuprof.text import plural
 from tpuprof.units import format_percent, format_ps
-from tpuprof_dashboards.chips import show_chips
-from tpuprof_dashboards.clicks import newly
-from tpuprof_dashboards.columns import Shown, show_table
+from tpuprof_dashboards.columns import Shown
 from tpuprof_dashboards.definitions import IDLE_MEANINGS
 from tpuprof_dashboards.drawing import show_chart
 from tpuprof_dashboards.failure import show_empty
+from tpuprof_dashboards.filters import show_filters
 from tpuprof_dashboards.findings import show_findings
 from tpuprof_dashboards.page import Page
-from tpuprof_dashboards.picked import step_and_device
+from tpuprof_dashboards.picked import row_at, row_named, step_and_device
+from tpuprof_dashboards.picking import pick_table
 from tpuprof_dashboards.text import plain
 from tpuprof_dashboards.tiles import Tile, show_tiles
 
@@ -55,7 +55,7 @@ def render(page: Page) -> None:
         show_empty(plain(reason or "No step counts in this run."),
                    "Idle time is that inside counted steps; capture some whole steps.")  # fmt: skip
         return
-    step, device = step_and_device(page, show_chips(page, ("step", "device")))
+    step, device = step_and_device(page, show_filters(page, ("step", "device")))
     mean = page.selection.derived(("idle.mean", step, device), lambda: idle_mean(page.trace, step, device))
     if mean is None:
         show_empty("This step does not count.", "It is cut, lacks a core, or the start of the capture held it up.")
@@ -73,7 +73,7 @@ def render(page: Page) -> None:
     with st.expander("What the causes mean", icon=":material/help:"):
         st.markdown("\n".join(f"- **{cause.replace('_', ' ')}**: {text}" for cause, text in IDLE_MEANINGS.items()))
     _gaps(page, gaps)
-    _cores(page)
+    _cores(page, device)
     show_findings(page, [finding for finding in report["findings"] if finding["rule"].startswith(("TPU40", "TPU42"))])
 
 
@@ -102,25 +102,26 @@ def _gaps(page: Page, gaps: Gaps) -> None:
     for reason in gaps.unknown:
         st.caption(plain(reason))
     st.caption("Click a row for its place on the timeline.")
-    at = show_table(gaps.rows, _GAPS, "idle.gaps", total=gaps.total, select="single-row")
-    if at:
-        gap = gaps.rows[at[0]]
+    at = row_at(page, gaps.rows)
+    pick_table(gaps.rows, _GAPS, "idle.gaps", row_named, picked=at, otherwise={"at": None}, total=gaps.total)
+    if at is not None:
+        gap = gaps.rows[at]
         filters = {"step": str(gap["step"]), "device": str(gap["device"])}
         with st.container(horizontal=True, key="idle.links"):
             page.link("timeline", f"Step {gap['step']} of {plain(gap['device'])} on the timeline",
-                      ":material/view_timeline:", **filters)  # fmt: skip
+                      ":material/view_timeline:", view="", **filters)  # fmt: skip
             page.link("steps", "The step beside others", ":material/bar_chart:", **filters)
             page.link("idle", "Only its gaps", ":material/hourglass_empty:", **filters)
 
 
-def _cores(page: Page) -> None:
+def _cores(page: Page, device: str) -> None:
     rows = page.selection.derived("idle.cores", lambda: idle_rows(page.trace))
     if len(rows) < 2:
         return
     st.subheader("Cores", anchor=False)
     st.caption(f"Means per counted step of {plural(len(rows), 'core')}, the most idle first. Click one for its gaps.")
     columns = [column for column in _CORES if any(row[column.key] != 0 for row in rows)]  # most causes never occur
-    at = show_table(rows, columns, "idle.cores", select="single-row")
-    if newly("idle.cores", [rows[row]["device"] for row in at]):
-        page.set(device=rows[at[0]]["device"])
+    at = next((n for n, row in enumerate(rows) if row["device"] == device), None)
+    pick_table(rows, columns, "idle.cores", lambda row: {"device": row["device"]}, picked=at,
+               otherwise={"device": None})  # fmt: skip
     page.link("steps", "Idle time by core and step", ":material/bar_chart:", measure="idle")

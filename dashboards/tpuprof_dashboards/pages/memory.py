@@ -19,7 +19,7 @@ from tpuprof.units import format_bytes, format_percent, format_ps
 from tpuprof_dashboards.columns import Shown, height_for, show_table
 from tpuprof_dashboards.drawing import show_chart
 from tpuprof_dashboards.failure import show_empty
-from tpuprof_dashboards.filters import show_filters
+from tpuprof_dashboards.filters import ONE_OP, show_filters
 from tpuprof_dashboards.page import Page
 from tpuprof_dashboards.picking import pick_table
 from tpuprof_dashboards.text import code, plain, shortened
@@ -63,6 +63,10 @@ _ALLOCATORS = (
     Shown("allocations", "allocations", "count"),
     Shown("releases", "releases", "count"),
 )
+
+
+_ALIKE = "A program needs the same in every step and on every core that runs it."
+"""Why the filters of steps and cores do not apply."""
 
 
 def render(page: Page) -> None:
@@ -168,8 +172,7 @@ def _tiles(row: dict[str, Any], capacity: tuple[float, str] | None) -> list[Tile
 def _live(page: Page, live: list[dict[str, Any]], row: dict[str, Any]) -> None:
     st.subheader("Live at the peak", anchor=False)
     by = page.choice("by", "Group by", _BY)
-    show_filters(page, ("scope", "op"))
-    scope = page.get("scope")
+    scope = show_filters(page, ("scope", "op"), dict.fromkeys(("step", "device"), _ALIKE)).get("scope", "")
     rows = [each for each in live if not scope or in_scope(each["path"] or "(no scope)", scope)]
     held = row["live_buffers"]
     cut = f" The table holds the largest {len(live):,} of {held:,}." if held and held > len(live) else ""
@@ -182,7 +185,7 @@ def _live(page: Page, live: list[dict[str, Any]], row: dict[str, Any]) -> None:
     if by == "buffer":
         at = next((n for n, each in enumerate(rows) if each["op"] and each["op"] == page.get("op")), None)
         pick_table(rows, _BUFFERS, "memory.live", lambda each: {"op": each["op"], "of": None}, picked=at,
-                   otherwise={"op": None, "of": None}, height=height_for(len(rows)))  # fmt: skip
+                   otherwise=ONE_OP, height=height_for(len(rows)))  # fmt: skip
     else:
         _groups(page, rows, by, row["peak_bytes"])
     with st.container(horizontal=True):

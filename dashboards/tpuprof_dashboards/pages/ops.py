@@ -12,7 +12,7 @@ from tpuprof.text import plural
 from tpuprof.units import format_percent, format_ps
 from tpuprof_dashboards.columns import MOST_ROWS, Shown, height_for
 from tpuprof_dashboards.failure import show_empty
-from tpuprof_dashboards.filters import NARROWING, show_filters, show_op_filters
+from tpuprof_dashboards.filters import NARROWING, ONE_OP, show_filters, show_op_filters
 from tpuprof_dashboards.op_panel import show_op
 from tpuprof_dashboards.op_rows import SORTS, find_op, op_table, ordered, searched, select_op, totals
 from tpuprof_dashboards.page import Page
@@ -102,7 +102,7 @@ def _table(page: Page, found: list[dict[str, Any]], by: str, op: dict[str, Any] 
     columns = (name, _KIND, _SHARE, *_TIMES[:3], *_COSTS, *(_PLACES if several else _PLACES[:-1]))
     at = next((n for n, row in enumerate(shown) if op and _same(row, op)), None)
     pick_table(
-        shown, columns, "ops.table", lambda row: select_op(page, row), picked=at, otherwise={"op": None, "of": None},
+        shown, columns, "ops.table", lambda row: select_op(page, row), picked=at, otherwise=ONE_OP,
         total=len(found), height=height_for(len(shown), 15 if op is None else 8),
     )  # fmt: skip
 
@@ -117,4 +117,4 @@ def _drill(by: str, row: Mapping[str, Any]) -> dict[str, str | None]:
         return {"by": None, "scope": row["path"] or row["name"]}
     if row[by] is None:  # the ops that have none: no filter says that
         return {}
-    return {"by": None, {"kind": "kind", "module": "module", "source": "q"}[by]: row["name"]}
+    return {"by": None, by: row["name"]}

@@ -14,14 +14,13 @@ from tpuprof.report.plain import records
 from tpuprof.report.roofline import roofline_section
 from tpuprof.units import format_percent, format_si
 from tpuprof_dashboards.columns import MOST_ROWS, Shown, height_for, show_table
-from tpuprof_dashboards.drawing import show_chart
 from tpuprof_dashboards.failure import show_empty
-from tpuprof_dashboards.filters import NARROWING, chosen, show_filters, show_op_filters
+from tpuprof_dashboards.filters import NARROWING, ONE_OP, chosen, show_filters, show_op_filters
 from tpuprof_dashboards.hardware import show_hardware, show_inputs
 from tpuprof_dashboards.op_panel import show_op
 from tpuprof_dashboards.op_rows import find_op, op_table, searched, select_op
-from tpuprof_dashboards.page import Page, update
-from tpuprof_dashboards.picking import generation, pick_table, remember
+from tpuprof_dashboards.page import Page
+from tpuprof_dashboards.picking import pick_mark, pick_table
 from tpuprof_dashboards.text import code, plain, sentence, shortened
 from tpuprof_dashboards.tiles import Tile, show_tiles
 
@@ -111,15 +110,14 @@ def _chart(page: Page, rows: list[dict[str, Any]], section: Mapping[str, Any], o
     key = ("roofline chart", page.hardware, chosen(page), page.get("q"), marked)
     drawing = page.selection.derived(key, lambda: roofline_chart(rows, section, select="picked", marked=marked))
 
-    def on_select(found: list[dict[str, Any]]) -> None:
+    def clicked(mark: Mapping[str, Any]) -> dict[str, str | None]:
         points, _ = roofline_points(rows)
-        at = found[0].get("point") if found else None
-        if isinstance(at, int) and 0 <= at < len(points):
-            remember("roofline.chart", (points[at]["op"], points[at]["program"]))
-            update(**select_op(page, {"name": points[at]["op"], "module": points[at]["program"]}))
+        at = mark.get("point")
+        if not isinstance(at, int) or not 0 <= at < len(points):
+            return {}
+        return select_op(page, {"name": points[at]["op"], "module": points[at]["program"]})
 
-    widget = f"roofline.chart.{generation('roofline.chart', marked)}"
-    show_chart(page, drawing, widget, select="picked", on_select=on_select)
+    pick_mark(page, drawing, "roofline.chart", "picked", clicked, marked)
 
 
 def _tables(page: Page, rows: list[dict[str, Any]], op: Mapping[str, Any] | None) -> None:
@@ -147,7 +145,7 @@ def _tables(page: Page, rows: list[dict[str, Any]], op: Mapping[str, Any] | None
     )
     pick_table(
         table, _OPS, "roofline.table", lambda row: select_op(page, {"name": row["op"], "module": row["module"]}),
-        picked=at, otherwise={"op": None, "of": None}, height=height_for(len(table)),
+        picked=at, otherwise=ONE_OP, height=height_for(len(table)),
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -14,11 +14,16 @@ from tpuprof.text import plural
 from tpuprof.units import format_percent, format_ps
 from tpuprof_dashboards.columns import Shown, height_for
 from tpuprof_dashboards.failure import show_empty
+from tpuprof_dashboards.filters import show_filters
 from tpuprof_dashboards.flame import MOST_NODES, flame_data, show_flame
 from tpuprof_dashboards.page import Page, update
+from tpuprof_dashboards.picked import step_and_device
 from tpuprof_dashboards.picking import pick_table
 from tpuprof_dashboards.text import code, plain, shortened
 from tpuprof_dashboards.tiles import Tile, show_tiles
+
+if TYPE_CHECKING:
+    from tpuprof.trace import Trace
 
 _COLUMNS = (
     Shown("name", "scope", "text", pinned=True, width=260),
@@ -38,10 +43,14 @@ _OFTEN_ZERO = ("backward_ps", "recomputed_ps")  # columns of zeros say nothing
 
 def render(page: Page) -> None:
     """Draws the page."""
-    with st.spinner("Building the tree of scopes", show_time=True):
-        rows = page.selection.derived("scopes", lambda: _rows(page))
-    if not rows:
+    if not page.trace.devices:
         show_empty("The trace holds no device work, so there are no scopes.", "Page Runs has the other runs.")
+        return
+    step, device = step_and_device(page, show_filters(page, ("step", "device")))
+    with st.spinner("Building the tree of scopes", show_time=True):
+        rows = page.selection.derived(("scopes", step, device), lambda: _rows(_narrowed(page.trace, step, device)))
+    if not rows:
+        show_empty("No op ran there, so there are no scopes.", "Take a filter away above.")
         return
     if all(row["path"] in ("", NO_SCOPE) for row in rows):
         show_empty(
@@ -50,9 +59,9 @@ def render(page: Page) -> None:
             "`jax.named_scope` gives names to its parts.",
         )
     focus = _focus(page, rows)
-    nodes, data = page.selection.derived(("flame", page.theme), lambda: _flame(page, rows))
+    nodes, data = page.selection.derived(("flame", page.theme, step, device), lambda: _flame(page, rows))
     small = len(rows) - sum(1 for node in nodes if node["path"] is not None)
-    cores = plural(len(page.trace.devices), "core")
+    cores = plural(1 if device else len(page.trace.devices), "core")
     st.caption(
         f"{plural(len(rows) - 1, 'scope')}, {format_ps(rows[0]['total_ps'])} of self time on {cores}. Width is time, "
         "colour the kind of op with most of it, the strip below all kinds. Click to zoom in, on a wide one out; "
@@ -64,8 +73,12 @@ def render(page: Page) -> None:
     _table(page, rows, focus)
 
 
-def _rows(page: Page) -> list[dict[str, Any]]:
-    rows = records(page.trace.scopes)
+def _narrowed(trace: Trace, step: int | None, device: str) -> Trace:
+    return trace.select(devices=[device] if device else None, steps=None if step is None else [step])
+
+
+def _rows(trace: Trace) -> list[dict[str, Any]]:
+    rows = records(trace.scopes)
     mains = {node["path"]: node["kind"] for node in flame_nodes(rows, len(rows))}
     return [{**row, "kind_label": kind_label(mains[row["path"]]) if mains.get(row["path"]) else None} for row in rows]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,15 +17,15 @@ from tpuprof.report.step_grid import MEASURES, step_grid
 from tpuprof.report.step_parts import step_on_core
 from tpuprof.text import plural
 from tpuprof.units import format_percent, format_ps
-from tpuprof_dashboards.chips import show_chips
-from tpuprof_dashboards.clicks import mark_fields, newly
-from tpuprof_dashboards.columns import Shown, show_table
+from tpuprof_dashboards.columns import Shown
 from tpuprof_dashboards.definitions import WAIT_REASONS
 from tpuprof_dashboards.drawing import show_chart
 from tpuprof_dashboards.failure import show_empty
+from tpuprof_dashboards.filters import show_filters
 from tpuprof_dashboards.findings import show_findings
 from tpuprof_dashboards.page import Page
 from tpuprof_dashboards.picked import step_and_device
+from tpuprof_dashboards.picking import pick_mark, pick_table
 from tpuprof_dashboards.text import code, plain
 from tpuprof_dashboards.tiles import Tile, show_tiles
 
@@ -77,12 +78,12 @@ def render(page: Page) -> None:
         show_tiles(_tiles(figures))
     elif page.trace.step_source != "none":
         show_empty("No step counts in this selection.", "Steps that the edge of the capture cut are left out.")
-    step, device = step_and_device(page, show_chips(page, ("step", "device")))
+    step, device = step_and_device(page, show_filters(page, ("step", "device")))
     if page.trace.step_source != "none":
         _heat(page, step, device)
     if step is not None or device:
         _detail(page, step, device)
-    _stragglers(page)
+    _stragglers(page, step, device)
     if figures["count"]:
         st.subheader("How step times are spread", anchor=False)
         drawing = page.selection.derived("steps.times", lambda: step_time_chart(slowest_times(page.trace)))
@@ -116,15 +117,17 @@ def _heat(page: Page, step: int | None, device: str) -> None:
     if drawing.chart is None:
         show_empty(drawing.caption, _why_unknown(page, measure))
         return
-    key = f"steps.heat.{measure}.{marked}"  # a new chart after each click: what is picked is framed, not selected
-    cell = mark_fields(show_chart(page, drawing, key, select=PICKED))
+    pick_mark(page, drawing, f"steps.heat.{measure}", PICKED, _cell, (step, device))
     if grid.recorded > len(grid.steps):
         st.caption(f"{grid.recorded - len(grid.steps)} of {plural(grid.recorded, 'recorded step')} do not count: they "
                    "are cut, lack a core, or were held up by the start of the capture.")  # fmt: skip
-    if newly(key, cell) and {"step", "device"} <= cell.keys():
-        page.set(step=str(int(cell["step"])), device=str(cell["device"]))
     if marked is None:
         st.caption("Click a cell to see what the core did in the step.")
+
+
+def _cell(mark: Mapping[str, Any]) -> dict[str, str | None]:
+    """The step and the core of a cell."""
+    return {"step": str(int(mark["step"])), "device": str(mark["device"])} if {"step", "device"} <= mark.keys() else {}
 
 
 def _why_unknown(page: Page, measure: str) -> str:
@@ -151,12 +154,12 @@ def _detail(page: Page, step: int | None, device: str) -> None:
     show_chart(page, replace(drawing, caption="Longest first; means are over counted steps."), "steps.detail")
     filters = {"step": "" if step is None else str(step), "device": device}
     with st.container(horizontal=True, key="steps.links"):
-        page.link("timeline", "On the timeline", ":material/view_timeline:", **filters)
+        page.link("timeline", "On the timeline", ":material/view_timeline:", view="", **filters)
         page.link("idle", "Its gaps", ":material/hourglass_empty:", **filters)
         page.link("collectives", "Its collectives", ":material/hub:", **filters)
 
 
-def _stragglers(page: Page) -> None:
+def _stragglers(page: Page, step: int | None, device: str) -> None:
     rows = page.selection.derived("steps.cores", lambda: core_rows(page.trace))
     if not rows:
         return
@@ -171,20 +174,20 @@ def _stragglers(page: Page) -> None:
         if critical is not None:
             st.caption(f"Critical core (largest mean step): {code(critical)}. Click a row to look at a core.")
     shown = [{**row, "mark": "critical" if row["critical"] and len(rows) > 1 else ""} for row in rows]
-    at = show_table(shown, _CORES, "steps.cores", select="single-row")
-    if newly("steps.cores", [rows[row]["device"] for row in at]):
-        page.set(device=rows[at[0]]["device"])
+    at = next((n for n, row in enumerate(rows) if row["device"] == device), None)
+    pick_table(shown, _CORES, "steps.cores", lambda row: {"device": row["device"]}, picked=at,
+               otherwise={"device": None})  # fmt: skip
     if len(rows) > 1:
-        _late(page)
+        _late(page, step, device)
 
 
-def _late(page: Page) -> None:
+def _late(page: Page, step: int | None, device: str) -> None:
     rows = page.selection.derived("steps.late", lambda: late_rows(page.trace))
     st.subheader("Who kept whom waiting", anchor=False)
     if not rows:
         st.caption("In no step is a core known to have kept others waiting.")
         return
     st.caption("Per step the core that cost the others most, the costliest step first. Click a row to look at it.")
-    at = show_table(rows, _LATE, "steps.late", select="single-row")
-    if newly("steps.late", [(rows[row]["step"], rows[row]["device"]) for row in at]):
-        page.set(step=str(rows[at[0]]["step"]), device=rows[at[0]]["device"])
+    at = next((n for n, row in enumerate(rows) if (row["step"], row["device"]) == (step, device)), None)
+    pick_table(rows, _LATE, "steps.late", lambda row: {"step": str(row["step"]), "device": row["device"]}, picked=at,
+               otherwise={"step": None, "device": None})  # fmt: skip
