@@ -67,7 +67,16 @@ class Server:
         # A page of another site could have its own name resolve to this machine; such a name is refused.
         names = ("localhost", "127.0.0.1", "[::1]", *self.allowed) if self.local else self.allowed
         listed += [f"--server.allowedHosts={name}" for name in names]
-        return [sys.executable, "-m", "streamlit", "run", str(SCRIPT), *listed, "--", *self.settings.arguments()]
+        return [
+            sys.executable,
+            "-m",
+            "tpuprof_dashboards.start",
+            "run",
+            str(SCRIPT),
+            *listed,
+            "--",
+            *self.settings.arguments(),
+        ]
 
 
 def _look() -> dict[str, str]:

@@ -86,7 +86,7 @@ def _pages(chromium: Any, running: Dashboard) -> None:
 def _switch(page: Any, slug: str) -> float:
     began = time.perf_counter()
     page.get_by_test_id("stSidebarNav").locator(f"a[href$='/{'' if PAGES[slug].default else slug}']").first.click()
-    page.get_by_role("heading", name=PAGES[slug].title, exact=True).wait_for(timeout=60_000)
+    page.get_by_role("heading", name=PAGES[slug].title, exact=True, level=1).wait_for(timeout=60_000)
     settled(page)
     return time.perf_counter() - began
 

@@ -37,7 +37,7 @@ _TRAIN_FIRST = (
     "model_name", "chip_name", "topology", "chips", "slices", "batch_tokens", "sequence", "budget", "dtype",
 )  # fmt: skip
 _TRAIN_START = {
-    "model_name": "llama3-70b", "chip_name": "v5p", "topology": "8x16x16", "batch_tokens": "4194304",
+    "model_name": "llama3-8b", "chip_name": "v5p", "topology": "4x4x4", "batch_tokens": "1048576",
     "sequence": "4096", "budget": "15T",
 }  # fmt: skip
 _SERVE_FIRST = (
