@@ -15,7 +15,7 @@ from tpuprof_dashboards.failure import show_error, show_failure
 from tpuprof_dashboards.page import Page, current_view
 from tpuprof_dashboards.pages import PAGES, Entry
 from tpuprof_dashboards.pickers import header
-from tpuprof_dashboards.runs import Library
+from tpuprof_dashboards.runs import library_of
 from tpuprof_dashboards.settings import Settings
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def show(slug: str, settings: Settings) -> None:
     """Draws one page: header, then what the page's module draws. Failures become sentences."""
     entry = PAGES[slug]
     try:
-        page = header(entry, settings, current_view(), _library(settings.logdir))
+        page = header(entry, settings, current_view(), library_of(settings.logdir))
         if page is not None:
             module = import_module(f"tpuprof_dashboards.pages.{entry.module}")
             render: Callable[[Page], None] = module.render
@@ -71,8 +71,3 @@ def show(slug: str, settings: Settings) -> None:
         show_error(error)
     except Exception as error:  # a mistake of ours: the rest of the dashboard goes on
         show_failure(error)
-
-
-@st.cache_resource(show_spinner=False)
-def _library(logdir: str) -> Library:
-    return Library.of(logdir)

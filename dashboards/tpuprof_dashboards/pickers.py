@@ -137,8 +137,7 @@ def _opened(library: Library, files: RunFiles) -> OpenRun:
     """The run, with the progress of reading it where that takes a while."""
     if library.is_open(files):
         return library.open(files)
-    size = sum(file.xplane_size + file.trace_json_size for file in files.files)
-    what = f"Reading {code(files.name)}: {format_bytes(size)}"
+    what = f"Reading {code(files.name)}: {format_bytes(files.size_bytes)}"
     if len(files.files) > 1:
         what += f" from {len(files.files)} hosts"
     with st.spinner(what, show_time=True):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -164,7 +165,7 @@ def _key(files: RunFiles) -> Hashable:
             facts = os.stat(path)
             stamps.append((path, facts.st_size, facts.st_mtime_ns))
         except OSError:  # on another file system: the listing says how large it is
-            stamps.append((path, sum(f.xplane_size + f.trace_json_size for f in files.files), 0))
+            stamps.append((path, files.size_bytes, 0))
     return (files.path, files.name, tuple(stamps))
 
 
@@ -197,6 +198,12 @@ def check_selection(run: OpenRun, steps: str, devices: str) -> tuple[Selection, 
         return run.selection(steps, devices), None
     except UsageError as error:
         return run.selection(), " ".join(filter(None, (error.what, error.hint)))
+
+
+@cache
+def library_of(logdir: str) -> Library:
+    """The runs of a log directory, one for everyone that this process serves."""
+    return Library.of(logdir)
 
 
 def timeline_of(selection: Selection) -> TimelineModel:

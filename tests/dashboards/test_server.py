@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tpuprof_dashboards.runs import library_of
 from tpuprof_dashboards.server import SCRIPT, Server
 from tpuprof_dashboards.settings import Settings
+from tpuprof_dashboards.start import prepare
 
 from tests.dashboards.harness import SAMPLES, Dashboard
 from tpuprof.cli import main
@@ -114,3 +117,19 @@ def test_what_is_wrong_is_said_before_anything_starts(
     assert main(["dashboard", str(tmp_path)]) == 2
     assert 'pip install "tpuprof[dashboard]"' in capsys.readouterr().err
     assert started == []
+
+
+def test_what_the_first_page_needs_is_there_before_anyone_asks(tmp_path: Path) -> None:
+    shutil.copytree(SAMPLES / "tpu_two_hosts", tmp_path / "logs")
+    settings = Settings(str(tmp_path / "logs"))
+    library = library_of(settings.logdir)
+    (files,) = library.list()
+    assert not library.is_open(files)
+    prepare(["run", "script.py", "--", *settings.arguments()])
+    assert library.is_open(files)
+
+
+@pytest.mark.parametrize("logdir", ["", "/no/such/directory"])
+def test_what_cannot_be_prepared_is_left_to_the_page(logdir: str) -> None:
+    prepare(["run", "script.py", "--", *Settings(logdir).arguments()])
+    prepare([])

@@ -77,3 +77,8 @@ class RunFiles:
     path: str
     files: tuple[HostFile, ...]
     others: tuple[str, ...] = field(default=())
+
+    @property
+    def size_bytes(self) -> int:
+        """All files of the run together."""
+        return sum(file.xplane_size + file.trace_json_size for file in self.files)

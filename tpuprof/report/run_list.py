@@ -68,5 +68,5 @@ def _row(run: RunFiles) -> dict[str, Any]:
         "hosts": [file.host for file in run.files],
         "n_hosts": len(run.files),
         "formats": [name for name, present in formats.items() if present],
-        "size_bytes": sum(file.xplane_size + file.trace_json_size for file in run.files),
+        "size_bytes": run.size_bytes,
     }

@@ -119,7 +119,8 @@ def _train(page: Page) -> None:
         ]
         for at, chart in enumerate(charts):
             with tabs[at]:
-                show_chart(page, chart(), f"planner.train.{at}")
+                if tabs[at].open:
+                    show_chart(page, chart(), f"planner.train.{at}")
         with tabs[3]:
             if tabs[3].open:
                 _scaling(page, values)
