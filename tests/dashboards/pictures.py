@@ -78,10 +78,16 @@ def _picture(chromium: Any, url: str, theme: str, target: Path) -> None:
 
 
 def _save(picture: Image.Image, target: Path) -> None:
-    """With its 256 commonest colours, which stay exact: a third as large, and only edges of letters change."""
+    """With 256 colours, which stay exact: a third as large, and only edges of letters change.
+
+    Up to 96 of them are bright ones, of small marks and legends; the others are the commonest, mostly shades of grey.
+    """
     pixels = np.asarray(picture)
     colors, where, counts = np.unique(pixels.reshape(-1, 3), axis=0, return_inverse=True, return_counts=True)
-    common = colors[np.argsort(-counts, kind="stable")[:256]]
+    order = np.argsort(-counts, kind="stable")
+    bright = (np.ptp(colors.astype(np.int16), axis=1) > 40) & (counts >= 12)
+    first = order[bright[order]][:96]
+    common = colors[np.concatenate([first, order[~np.isin(order, first)]])[:256]]
     apart = np.abs(colors[:, None].astype(np.int16) - common[None]).sum(axis=2)
     made = Image.fromarray(apart.argmin(axis=1).astype(np.uint8)[where].reshape(pixels.shape[:2]), "P")
     made.putpalette(common.tobytes())

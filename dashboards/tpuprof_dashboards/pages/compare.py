@@ -62,7 +62,7 @@ def render(page: Page) -> None:
         made = page.selection.derived(("diff", id(base)), lambda: (base, diff(base.trace, page.trace)))[1]
         document = page.selection.derived(("diff.document", id(base), by), lambda: (base, diff_document(made, by)))[1]
     _VERDICTS[document["verdict"]](f"**{WORDS[document['verdict']].capitalize()}.** {plain(sentence(document))}")
-    if document["verdict"] != "cannot_tell":
+    if document["verdict"] == "unchanged":  # the others give it in their sentence
         st.caption(f"{plain(document['reason'])}.")
     show_tiles(_tiles(document))
     _differences_of_time(page, document)
