@@ -10,17 +10,13 @@ from tpuprof_dashboards.text import plain
 
 from tests.dashboards.harness import SAMPLES, page_test, problems, texts
 from tests.history import made
-from tpuprof.history import Store
 
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store whose 13th of 20 runs is the first of a slower level."""
     path = tmp_path_factory.mktemp("history") / "runs.db"
-    store = Store.open(path)
-    for number in range(20):
-        facts = made.facts(number, (100 + number % 3 * 0.2) * (1e6 if number < 12 else 1.1e6))
-        store.add_facts(facts, {"branch": "<b>main</b>", "commit": f"c{number}"})
+    made.changed_store(path, branch="<b>main</b>")
     return path
 
 

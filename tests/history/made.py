@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tpuprof.history import Metric, OpGroup, RunFacts
+from tpuprof.history import Metric, OpGroup, RunFacts, Store
 from tpuprof.testing import Program, TraceBuilder, Unsigned
 
 START_NS = 1_764_000_000_000_000_000
@@ -109,3 +109,12 @@ def facts(
         **more,
     }
     return RunFacts(**values)
+
+
+def changed_store(path: Path, branch: str = "main") -> Store:
+    """A store with 20 runs of a branch, whose step is 10 % longer from the 13th on."""
+    store = Store.open(path)
+    for number in range(20):
+        level = 1e6 if number < 12 else 1.1e6
+        store.add_facts(facts(number, (100 + number % 3 * 0.2) * level), {"branch": branch, "commit": f"c{number}"})
+    return store

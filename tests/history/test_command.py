@@ -22,10 +22,7 @@ FORMATS = ["table", "json", "jsonl", "csv", "md"]
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a step of 10 % from the 13th of 20 runs on, and a baseline."""
     path = tmp_path_factory.mktemp("history") / "filled.db"
-    store = Store.open(path)
-    for number in range(20):
-        facts = made.facts(number, (100 + number % 3 * 0.2) * (1e6 if number < 12 else 1.1e6))
-        store.add_facts(facts, {"branch": "main", "commit": f"c{number}"})
+    store = made.changed_store(path)
     store.set_baseline("good", store.runs()[:12])
     return path
 
