@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["text", "choice", "flag"]
 _COLUMNS = 3
+_ACRONYMS = frozenset(
+    {"dcn", "gpu", "hbm", "hlo", "kv", "mfu", "mla", "mlp", "moe", "mxu", "pcie", "sla", "tpot", "ttft", "usd"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ def fields_of(
 
 def _field(parameter: click.Parameter, default: str, choices: Sequence[str], *, more: bool) -> Field:
     name = parameter.name or ""
-    label = name.replace("_", " ").removesuffix(" name").capitalize()
+    label = _label(name)
     if isinstance(parameter, click.Argument) and not choices:
         label = label.upper()
     text = str(getattr(parameter, "help", "") or "")
@@ -103,6 +106,13 @@ def _field(parameter: click.Parameter, default: str, choices: Sequence[str], *, 
         )
     required = "needed" if parameter.required else own
     return Field(name, label, "text", default, (), text, required, more)
+
+
+def _label(name: str) -> str:
+    """The name of a parameter as words."""
+    words = [word.upper() if word in _ACRONYMS else word for word in name.removesuffix("_name").split("_")]
+    text = " ".join(words)
+    return text[:1].upper() + text[1:]
 
 
 def _is_plain(value: object) -> bool:
