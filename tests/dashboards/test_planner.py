@@ -85,6 +85,9 @@ def test_no_file_of_the_server_is_read(tmp_path: Path) -> None:
         test = page_test("planner", SAMPLES, train=urlencode({**SMALL, **asked}))
         assert problems(test) == []  # what is not offered does not count
         assert str(tmp_path) not in texts(test) + test.code[0].value
+    asked = urlencode({"model_name": str(secret)})
+    test = page_test("planner", SAMPLES, plan="calc", calc="flops", calc_flops=asked)
+    assert str(tmp_path) not in texts(test) + "".join(problems(test)) + test.code[0].value
     for name in SUBCOMMANDS:
         command = calculator(name)
         offered = {field.name for field in fields_of(command)}

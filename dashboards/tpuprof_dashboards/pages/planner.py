@@ -98,7 +98,7 @@ def render(page: Page) -> None:
 
 
 def _train(page: Page) -> None:
-    fields = fields_of(plan_train(), _TRAIN_FIRST, _TRAIN_START, {**_known("model_name", "chip_name")})
+    fields = fields_of(plan_train(), _TRAIN_FIRST, _TRAIN_START, _known())
     hidden = ("rank", "scaling", "top")
     values = show_form(page, "train", [field for field in fields if field.name not in hidden], "Plan")
     document = _answer(plan_train(), {**values, "top": "50"}, "plan train")
@@ -138,7 +138,7 @@ def _scaling(page: Page, values: dict[str, str]) -> None:
 
 
 def _serve(page: Page) -> None:
-    fields = fields_of(plan_serve(), _SERVE_FIRST, _SERVE_START, _known("model", "chip"))
+    fields = fields_of(plan_serve(), _SERVE_FIRST, _SERVE_START, _known())
     hidden = ("explained", "candidate", "load_curve", "top")
     values = show_form(page, "serve", [field for field in fields if field.name not in hidden], "Plan")
     document = _answer(plan_serve(), {**values, "top": "50"}, "plan serve")
@@ -174,10 +174,8 @@ def _calculate(page: Page) -> None:
         "calc", "Calculator", list(SUBCOMMANDS), show=lambda key: f"{key}: {SUBCOMMANDS[key][1]}", default="matmul"
     )
     command = calculator(name)
-    names = {parameter.name for parameter in command.params}
-    known = {key: value for key, value in _known("chip", "model").items() if key in names}
     start = _CALC_START.get(name, {})
-    values = show_form(page, f"calc_{name.replace('-', '_')}"[:32], _calc_fields(command, start, known), "Calculate")
+    values = show_form(page, f"calc_{name.replace('-', '_')}"[:32], _calc_fields(command, start), "Calculate")
     st.code(shown_command(f"calc {name}", command, values), language="bash")
     if not any(values.values()):
         show_empty("Fill in what is known.", "Fields that the calculator needs say so when they are missing.")
@@ -187,29 +185,28 @@ def _calculate(page: Page) -> None:
         st.markdown(text)
 
 
-def _calc_fields(command: click.Command, start: dict[str, str], known: dict[str, tuple[str, ...]]) -> list[Field]:
+def _calc_fields(command: click.Command, start: dict[str, str]) -> list[Field]:
     """All parameters; the options of hardware, which most leave alone, behind the others."""
     names = [p.name or "" for p in command.params]
     first = [name for name in names if name not in ("edition", "ask", "link", "peak", "bandwidth")]
-    return fields_of(command, first, start, known)
+    return fields_of(command, first, start, _known())
 
 
 _CALC_START = {
     "matmul": {"lhs": "bf16[4096,8192]", "rhs": "bf16[8192,28672]", "chip": "v5e"},
-    "params": {"model": "llama3-70b"},
+    "params": {"model_name": "llama3-70b"},
 }
 
 
-def _known(model: str, chip: str) -> dict[str, tuple[str, ...]]:
-    """What may be chosen: names only, since a path would be one of the server's."""
+def _known() -> dict[str, tuple[str, ...]]:
+    """What may be chosen for a model or a chip, whatever a command calls it: names only, for a path would be one of the
+    server's.
+    """
     from tpuprof.hardware import chips
     from tpuprof.plan.zoo import models
 
-    tpus = tuple(chip.name for chip in chips())
-    names = tuple(config.name for config in models())
-    if model == "chip":
-        model, chip = chip, model
-    return {model: names, chip: tpus}
+    names, tpus = tuple(config.name for config in models()), tuple(chip.name for chip in chips())
+    return {"model": names, "model_name": names, "chip": tpus, "chip_name": tpus}
 
 
 @st.cache_resource(show_spinner=False)
