@@ -12,6 +12,7 @@ from typing import Any, cast
 import click
 
 from tpuprof.cli.calc import SUBCOMMANDS
+from tpuprof.cli.commands import group
 from tpuprof.errors import UsageError
 
 NOT_OFFERED = frozenset({
@@ -36,7 +37,9 @@ def run(command: click.Command, arguments: Sequence[str], form: str) -> str:
         target = Path(place) / "answer"
         own = ["--format", form, "--output", str(target), "--quiet"]
         try:
-            command.main([*own, *arguments], prog_name=command.name or "tpuprof", standalone_mode=False)
+            command.main(
+                [*own, *arguments], prog_name=command.name or "tpuprof", standalone_mode=False, **group.context_settings
+            )
         except click.ClickException as error:
             raise UsageError(error.format_message()) from error
         return target.read_text(encoding="utf-8")
