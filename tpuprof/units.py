@@ -44,10 +44,13 @@ def format_si(value: float | None, unit: str, digits: int = 4) -> str:
     """A value with a decimal SI prefix, e.g. ``format_si(1.97e14, "FLOP/s")`` is ``197 TFLOP/s``."""
     if value is None or value != value:
         return UNKNOWN
-    for scale, prefix in _SI_STEPS:
-        if abs(value) >= scale:
-            return f"{_significant(value / scale, digits)} {prefix}{unit}"
-    return f"{_significant(value, digits)} {unit}"
+    scale, prefix = si_step(value)
+    return f"{_significant(value / scale, digits)} {prefix}{unit}"
+
+
+def si_step(largest: float) -> tuple[float, str]:
+    """What to divide values up to ``largest`` by, and the decimal SI prefix of their unit then: ``(1e9, "G")``."""
+    return next((step for step in _SI_STEPS if abs(largest) >= step[0]), _SI_STEPS[-1])
 
 
 def format_bytes(value: float | None, digits: int = 4) -> str:

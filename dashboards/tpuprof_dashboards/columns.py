@@ -17,7 +17,7 @@ import streamlit as st
 
 from tpuprof.charts.drawing import number, time_unit
 from tpuprof.text import clean
-from tpuprof.units import PS_PER_S
+from tpuprof.units import PS_PER_S, si_step
 from tpuprof_dashboards.definitions import meaning
 from tpuprof_dashboards.ui import selectable_table
 
@@ -25,7 +25,6 @@ Scale = Literal[
     "time", "seconds", "bytes", "flops", "flop_rate", "byte_rate", "percent", "count", "number", "text", "link"
 ]
 
-_SI = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _UNITS: dict[str, str] = {"bytes": "B", "flops": "FLOP", "flop_rate": "FLOP/s", "byte_rate": "B/s"}
 _ENDINGS: tuple[tuple[tuple[str, ...], Scale], ...] = (
     (("_ps",), "time"),
@@ -168,7 +167,7 @@ def unit_for(scale: Scale, largest: float) -> tuple[float, str]:
     if scale in ("time", "seconds"):
         divisor, unit = time_unit(largest * (PS_PER_S if scale == "seconds" else 1))
         return divisor / (PS_PER_S if scale == "seconds" else 1), unit
-    divisor, prefix = next((step for step in _SI if largest >= step[0]), _SI[-1])
+    divisor, prefix = si_step(largest)
     return divisor, prefix + _UNITS.get(scale, "")
 
 

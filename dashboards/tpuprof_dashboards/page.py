@@ -117,24 +117,12 @@ class Page:
         """A filter of the URL."""
         return self.view.get(name, default)
 
-    def set(self, **changes: str | None) -> None:
-        """Changes filters and runs the page again with them."""
-        if self.view.changed(**changes) != self.view:
-            update(**changes)
-            st.rerun()
-
     def link(self, slug: str, label: str, icon: str | None = None, help: str | None = None, **changes: str) -> None:  # noqa: A002
         """A link to another page with the same picks and other filters."""
         from tpuprof_dashboards.app import page_of
 
         target = self.view.changed(**changes)
         st.page_link(page_of(slug), label=label, icon=icon, help=help, query_params=target.params())
-
-    def address(self, slug: str, **changes: str) -> str:
-        """The relative URL of another page, for links in tables."""
-        from urllib.parse import urlencode
-
-        return f"{slug}?{urlencode(self.view.changed(**changes).params())}"
 
     def choice(self, name: str, label: str, options: Mapping[str, str], help: str | None = None) -> str:  # noqa: A002
         """One of a few, as buttons side by side; the first is the default, and what the URL has wrong becomes it."""

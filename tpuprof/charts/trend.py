@@ -21,6 +21,7 @@ from tpuprof.charts.drawing import (
 )
 from tpuprof.palette import LOOKS
 from tpuprof.text import plural
+from tpuprof.units import si_step
 
 MOST_RUNS = 300
 _LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 74, 24, 40, 46, 260
@@ -96,10 +97,8 @@ def _unit(metric: str, largest: float) -> tuple[float, str]:
         divisor, unit = time_unit(largest)
         return float(divisor), unit
     if metric.endswith("_bytes"):
-        for divisor, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-            if largest >= divisor:
-                return divisor, unit
-        return 1.0, "B"
+        scale, prefix = si_step(largest)
+        return scale, f"{prefix}B"
     return (0.01, "%") if metric in ("mfu", "step_cv", "hbm_utilisation") else (1.0, "")
 
 
